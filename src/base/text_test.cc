@@ -1,0 +1,47 @@
+// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status.
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "base/toml.h"
+
+namespace paramedic {
+namespace {
+
+TEST(Json, keeps_the_order_of_members) {
+  Json json;
+  json["zeta"] = 1;
+  json["alpha"] = nullptr;
+  EXPECT_EQ(to_text(json), R"({"zeta":1,"alpha":null})");
+}
+
+TEST(Json, an_error_names_the_text) {
+  const Status status = parse_json("{\"a\": ", "run.json of r7").status();
+  EXPECT_EQ(status.code(), StatusCode::kCorruption);
+  EXPECT_TRUE(status.message().starts_with("run.json of r7 is not valid JSON")) << status.message();
+}
+
+TEST(Json, writes_invalid_utf8_as_replacement_characters) {
+  EXPECT_EQ(to_text(Json("a\xff")), "\"a\xef\xbf\xbd\"");
+}
+
+TEST(Json, reads_members_of_the_wrong_type_as_missing) {
+  const Json json = parse_json(R"({"n": "x", "s": 1.5})", "test").value();
+  EXPECT_EQ(number_or(json, "n", 7), 7);
+  EXPECT_EQ(string_or(json, "s", "none"), "none");
+  EXPECT_EQ(integer_or(json, "s", 3), 3);
+  EXPECT_EQ(number_or(Json(3), "s", 4), 4);
+}
+
+TEST(Toml, becomes_the_same_values_as_json) {
+  const auto json = parse_toml("a = 1\nb = [true, 'x']\n[c]\nd = 0.5\n", "paramedic.toml");
+  EXPECT_EQ(to_text(json.value()), R"({"a":1,"b":[true,"x"],"c":{"d":0.5}})");
+}
+
+TEST(Toml, an_error_names_file_line_and_column) {
+  const Status status = parse_toml("a = 1\nb = [", "paramedic.toml").status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(status.message().starts_with("paramedic.toml:2:")) << status.message();
+}
+
+}  // namespace
+}  // namespace paramedic

@@ -1,0 +1,139 @@
+#pragma once
+// The rows of a run's tables as plain values, and the interface through which they flow: from the
+// ring to the store and the rules while the job runs (live), and from the store to the rules
+// afterwards (replay). docs/formats/run-folder.md has the same tables as Arrow schemas.
+//
+// Names that adapters use:
+//   scalars  loss/FILE:LINE (the tensor backward() is called on, unscaled; several a step under
+//            accumulation)   learning_rate/OPTIMIZER/GROUP   gradient_norm_before_clip
+//            step_ms   phase/{data,forward,backward,optimizer,validation,checkpoint}_ms
+//            amp_scale   overhead_percent
+//   stats    parameters by their name in the model ("net.0.weight"), kind weight or gradient;
+//            module outputs by the module's name, kind activation
+//   events   attached {framework, version, python}   fit_started {models, optimizers}: a new
+//            model begins, rules forget the one before   not_captured {what, why}
+//            gradient_not_zeroed {optimizer, parameter, where}   nan_origin {where, module,
+//            operation, expression, tensor, evidence}   exception {type, message, where}
+//   model    module, parameter, optimizer, loader, loss: one row each (ModelRow)
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "record/format.h"
+#include "stats/tensor_stats.h"
+
+namespace paramedic::store {
+
+using record::Kind;
+using record::Mode;
+
+const char* mode_name(Mode mode);  // "train", "eval", "predict", "global"
+const char* kind_name(Kind kind);  // "weight", "gradient", …
+
+// Where a row came from. (ring_id, sequence) is unique in a run and gives the order within a
+// process; step is -1 outside any step.
+struct Origin {
+  int32_t rank = 0;
+  int32_t pid = 0;
+  uint64_t ring_id = 0;
+  uint64_t sequence = 0;
+  int64_t time_ns = 0;  // wall clock
+  int64_t step = -1;
+  Mode mode = Mode::kTrain;
+};
+
+// Interned: one object for each tensor of a process, alive as long as its importer or reader, so
+// that its address may serve as a key.
+struct TensorInfo {
+  std::string name;
+  Kind kind = Kind::kOther;
+  stats::DType dtype = stats::DType::kFloat32;
+  std::vector<int64_t> sizes;
+};
+
+struct StatsRow {
+  Origin origin;
+  const TensorInfo* tensor = nullptr;
+  stats::TensorStats stats;
+  uint32_t units = 0;  // 0: units were not looked at
+  uint32_t units_dead = 0;
+  uint32_t units_frozen = 0;
+  uint32_t unit_batches = 0;
+  uint64_t outside = 0;
+};
+
+struct HistogramRow {
+  Origin origin;
+  const TensorInfo* tensor = nullptr;
+  std::vector<record::HistogramBin> bins;  // only those that are not empty
+};
+
+struct ScalarRow {
+  Origin origin;
+  const std::string* name = nullptr;  // interned as TensorInfo is
+  double value = 0;
+};
+
+struct EventRow {
+  Origin origin;
+  std::string kind;
+  std::string json;
+};
+
+// A fact about the model, from `model` events: kind module | parameter | optimizer | loader |
+// loss. `file`, `line`: where the user's code made it; line 0 = unknown. `detail`: JSON object.
+struct ModelRow {
+  Origin origin;
+  int32_t fit = 0;  // counts the models of a process: 0, 1, …
+  std::string kind;
+  std::string name;
+  std::string class_name;
+  std::string file;
+  int32_t line = 0;
+  std::string function;
+  std::string detail;
+};
+
+struct TensorPieceRow {
+  Origin origin;
+  const TensorInfo* tensor = nullptr;
+  uint64_t total_bytes = 0;
+  uint64_t offset_bytes = 0;
+  std::vector<std::byte> bytes;
+};
+
+// A resource sampled by the agent: "cpu_percent", "rss_bytes", "gpu_utilization_percent", …
+struct MetricRow {
+  int64_t time_ns = 0;
+  int32_t pid = 0;  // 0: of the whole machine
+  std::string name;
+  double value = 0;
+};
+
+// A finding as it stood at time_ns; the newest row of a key is the one that counts.
+struct FindingRow {
+  int64_t time_ns = 0;
+  int32_t rank = 0;
+  std::string key;   // id, rank and fit: what is merged into one problem
+  std::string json;  // contract.md, "A finding"
+};
+
+// Receives rows; one thread at a time. Rows of one process arrive in the order of their sequence.
+class RowSink {
+ public:
+  RowSink() = default;
+  RowSink(const RowSink&) = delete;
+  RowSink& operator=(const RowSink&) = delete;
+  virtual ~RowSink() = default;
+
+  virtual void on_stats(const StatsRow&) {}
+  virtual void on_histogram(const HistogramRow&) {}
+  virtual void on_scalar(const ScalarRow&) {}
+  virtual void on_event(const EventRow&) {}
+  virtual void on_model(const ModelRow&) {}
+  virtual void on_tensor_piece(const TensorPieceRow&) {}
+  virtual void on_metric(const MetricRow&) {}
+};
+
+}  // namespace paramedic::store

@@ -1,0 +1,51 @@
+#pragma once
+// Starts a training command as it was typed, watches it as the node's agent, and answers with its
+// exit code. The command's arguments, stdin, terminal, output bytes and signals are its own.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "rules/finding.h"
+
+namespace paramedic::supervise {
+
+struct JobOptions {
+  std::vector<std::string> command;  // argv, at least one; run through execvp
+  std::string runs_dir;              // paramedic-runs, or --dir
+  std::string name;                  // "" = made from the time, unique
+  double overhead_budget = 0.01;     // share of step time
+  std::string plan;                  // capture plan text for the probe; "" = the default
+  uint32_t ring_bytes = 0;           // 0 = the default
+  uint64_t disk_bytes_max = UINT64_MAX;
+  std::vector<std::string> stop_on;  // rule ids that stop the job (exit code 75)
+  std::string python_dir;            // folder that holds the package `paramedic`
+  std::string probe_path;            // libparamedic_probe.so
+  bool color = false;                // of the messages about findings on stderr
+};
+
+struct JobOutcome {
+  int exit_code = 0;  // the job's own, 128+N after signal N, 127/126 where exec failed, 75 stopped
+  std::string run_dir;  // "" where no run folder could be made
+  std::vector<rules::Finding> findings;
+  std::vector<std::string> notes;  // what could not be done, one sentence each
+};
+
+// Runs to the end. Only a usage error (empty command, name taken) is a Status; whatever else
+// Paramedic meets becomes a note, and the job goes on. Call once a process, from the main thread
+// while it is the only one: it installs signal handlers and reaps children.
+Result<JobOutcome> run_job(const JobOptions& options);
+
+struct AgentOptions {
+  int pid = 0;        // the process that is watched: its parent script
+  JobOptions job;     // command is what to show as the command; not started
+  int ready_fd = -1;  // one JSON line {"run_dir", "run_id", "ring_dir"} is written here when ready
+};
+
+// `paramedic.watch()` without `run`: the same agent beside a process that runs already. Returns
+// when that process has ended.
+Status attend(const AgentOptions& options);
+
+}  // namespace paramedic::supervise
