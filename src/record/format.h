@@ -24,6 +24,13 @@ constexpr uint32_t kRingBytesMin = 64 << 10;
 constexpr uint32_t kRingBytesMax = 1 << 30;
 constexpr uint32_t kRecordBytesMax = 1 << 20;  // of one record, header included
 constexpr uint32_t kNameBytesMax = 512;
+constexpr uint32_t kEventKindBytesMax = 64;
+constexpr uint32_t kEventJsonBytesMax = 256 << 10;
+
+// `bytes` rounded up to the alignment of records.
+constexpr uint64_t padded(uint64_t bytes) {
+  return (bytes + kRecordAlignment - 1) & ~uint64_t{kRecordAlignment - 1};
+}
 
 // Positions count bytes since the ring was made and never wrap; position % ring_bytes is the
 // place. Writer: writes a record at `head`, then stores the new head with release order. Reader:
@@ -53,8 +60,9 @@ struct RingHeader {
 
 // Every record and every definition begins with this; `bytes` counts this header, the payload and
 // padding to 8. The CRC is over everything after the `crc` field. A record never crosses the end
-// of the ring: a kPadding record fills the rest before it (only the first 8 bytes of a padding
-// record are meaningful, since fewer than a whole header may be left).
+// of the ring: a kPadding record fills the rest before it. Of padding only the header counts, and
+// its CRC covers no more; where fewer bytes than a header are left, only `bytes` and `crc` are
+// there, and the CRC is over `bytes`.
 struct RecordHeader {
   uint32_t bytes;
   uint32_t crc;
