@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""The figures of docs/benchmarks.md, each as a ratio of two things measured in this run.
+
+Sections (`--only a,b`): kernels (fused statistics against the plain read bandwidth), frameworks
+(against numpy and torch doing the same), steps (cost of capture in a training step, by interleaved
+pairs), budget (does the controller hold 1 % and 5 %), peer (all statistics each step against one
+torch reduction for each), show (a report of a million rows against a bare start), instructions
+(callgrind; slow, only when named).
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import frameworks
+
+ROOT = Path(__file__).resolve().parent.parent
+RELEASE = ROOT / "build" / "release"
+PARAMEDIC = RELEASE / "bin" / "paramedic"
+JOBS = ROOT / "bench" / "jobs"
+MODELS = {"mlp": 900, "cnn": 160, "transformer": 400}  # steps of one run, about 3 s
+WARM_UP_SHARE = 0.2
+RESAMPLES = 2000
+
+NOTHING = "collection none kind=all interval=0 steps=1000000000 what=stats"
+EVERYTHING = "collection everything kind=all interval=1 what=stats,units"
+
+
+class Config(NamedTuple):
+    """How a job is run: its script, and the options of `paramedic run`; None = without it."""
+
+    script: str
+    options: Optional[Sequence[str]]
+
+
+PLAIN = Config("train.py", None)
+CONFIGS = {
+    "idle": Config("train.py", ["--capture", NOTHING]),
+    "defaults": Config("train.py", []),
+    "everything": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "0"]),
+    "budget 1%": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "1%"]),
+    "budget 5%": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "5%"]),
+    "peer": Config("peer.py", None),
+}
+
+
+def environment() -> Dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PARAMEDIC_")}
+    env.update(OMP_NUM_THREADS="1", PYTHONHASHSEED="0")
+    return env
+
+
+def run_job(
+    config: Config, model: str, steps: int, prefix: Sequence[str] = ()
+) -> "tuple[List[float], Optional[float]]":
+    """(seconds of each step, overhead that Paramedic measured itself in percent)."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "steps.json"
+        job = [*prefix, sys.executable, str(JOBS / config.script), model, str(steps), str(out)]
+        command, runs = job, Path(folder) / "runs"
+        if config.options is not None:
+            command = [str(PARAMEDIC), "run", "--dir", str(runs), "--name", "r", *config.options]
+            command += ["--", *job]
+        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        own = None
+        if config.options is not None:
+            info = json.loads((runs / "r" / "run.json").read_text())
+            own = info["overhead_percent"]
+        return json.loads(out.read_text()), own
+
+
+def step_ms(seconds: List[float]) -> float:
+    """Mean step after the warm-up; the mean, since the cost sits in a few sampled steps. The
+    slowest 0.5 % are left out: on a shared machine they are other people's work."""
+    warm = sorted(seconds[int(len(seconds) * WARM_UP_SHARE) :])
+    return 1e3 * statistics.fmean(warm[: max(1, int(len(warm) * 0.995))])
+
+
+def interval(values: List[float]) -> "tuple[float, float, float]":
+    """(median, low, high): a 95 % bootstrap interval of the median."""
+    chance = random.Random(0)
+    medians = sorted(
+        statistics.median(chance.choices(values, k=len(values))) for _ in range(RESAMPLES)
+    )
+    return statistics.median(values), medians[RESAMPLES // 40], medians[-RESAMPLES // 40]
+
+
+def compare(configs: Sequence[str], models: Sequence[str], pairs: int) -> None:
+    for model in models:
+        percents: Dict[str, List[float]] = {name: [] for name in configs}
+        own: Dict[str, List[float]] = {name: [] for name in configs}
+        plain_ms: List[float] = []
+        for _ in range(pairs):
+            for name in random.sample(list(configs), len(configs)):
+                first = random.random() < 0.5
+                results: Dict[str, float] = {}
+                for kind in ("plain", "with") if first else ("with", "plain"):
+                    config = PLAIN if kind == "plain" else CONFIGS[name]
+                    seconds, measured = run_job(config, model, MODELS[model])
+                    results[kind] = step_ms(seconds)
+                    if measured is not None:
+                        own[name].append(measured)
+                plain_ms.append(results["plain"])
+                percents[name].append(100 * (results["with"] / results["plain"] - 1))
+        print(f"{model}: plain step {statistics.median(plain_ms):.3f} ms, {pairs} pairs each")
+        for name in configs:
+            middle, low, high = interval(percents[name])
+            said = f", it says {statistics.median(own[name]):.2f} %" if own[name] else ""
+            print(f"  {name:11s} {middle:+7.2f} %  (95 %: {low:+.2f} to {high:+.2f}){said}")
+
+
+def kernels() -> None:
+    subprocess.run([str(RELEASE / "bench" / "bench_stats")], check=True)
+
+
+def steps(pairs: int) -> None:
+    compare(["idle", "defaults", "everything"], list(MODELS), pairs)
+
+
+def budget(pairs: int) -> None:
+    compare(["budget 1%", "budget 5%"], list(MODELS), max(2, pairs // 2))
+
+
+def peer(pairs: int) -> None:
+    """Added time a step: ours (everything, no budget) as a share of the peer's."""
+    for model in ("mlp", "transformer"):
+        ratios = []
+        for _ in range(pairs):
+            base = step_ms(run_job(PLAIN, model, MODELS[model])[0])
+            ours = step_ms(run_job(CONFIGS["everything"], model, MODELS[model])[0])
+            theirs = step_ms(run_job(CONFIGS["peer"], model, MODELS[model])[0])
+            ratios.append((ours - base) / (theirs - base))
+        middle, low, high = interval(ratios)
+        print(f"{model}: ours / one torch reduction for each statistic: {middle:.3f}", end="")
+        print(f"  (95 %: {low:.3f} to {high:.3f}; goal 0.1)")
+
+
+def best_ms(command: List[str], repeats: int = 15) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, env=environment())
+        times.append(1e3 * (time.perf_counter() - started))
+    return statistics.median(times)
+
+
+def show(_: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "million"
+        maker = RELEASE / "bench" / "make_run"
+        subprocess.run([str(maker), str(run), "1000000"], check=True, capture_output=True)
+        bare = best_ms([str(PARAMEDIC), "--version"])
+        shown = best_ms([str(PARAMEDIC), "show", str(run)])
+        print(f"show of 1,000,000 rows {shown:.0f} ms, a bare start {bare:.0f} ms (goal <= 200 ms)")
+
+
+def instructions(_: int) -> None:
+    """Instructions a step: (long run - short run) / steps, so that imports cancel."""
+
+    def per_step(config: Config, short: int = 60, long: int = 260) -> float:
+        counts = []
+        for count in (short, long):
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder) / "callgrind.out"
+                prefix = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
+                run_job(config, "mlp", count, prefix)
+                line = next(x for x in out.read_text().splitlines() if x.startswith("totals:"))
+                counts.append(int(line.split()[1]))
+        return (counts[1] - counts[0]) / (long - short)
+
+    base = per_step(PLAIN)
+    print(f"mlp: {base / 1e6:.2f} million instructions a step without Paramedic")
+    for name, goal in (("idle", "0.1"), ("defaults", "1")):
+        print(f"  {name:9s} {100 * (per_step(CONFIGS[name]) / base - 1):+.3f} %  (goal {goal} %)")
+
+
+SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
+    "kernels": (lambda _: kernels(), True),
+    "frameworks": (lambda _: frameworks.main(RELEASE / "lib" / "libparamedic_probe.so"), True),
+    "steps": (steps, True),
+    "budget": (budget, True),
+    "peer": (peer, True),
+    "show": (show, True),
+    "instructions": (instructions, False),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", metavar="NAMES", help="sections, by commas")
+    parser.add_argument("--pairs", type=int, default=6, help="interleaved pairs (default 6)")
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else [n for n, s in SECTIONS.items() if s[1]]
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        parser.error(f"no section {unknown[0]}; there are {', '.join(SECTIONS)}")
+    for name in chosen:
+        print(f"\n── {name}", flush=True)
+        SECTIONS[name][0](options.pairs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
