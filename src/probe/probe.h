@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
 #define PARAMEDIC_PROBE_VERSION 1
@@ -65,7 +66,9 @@ int32_t paramedic_define(paramedic_probe* probe, uint8_t kind, uint8_t dtype, ui
                          const int64_t* sizes, const char* name);
 
 /* What is due at `step` in `mode`: bits PARAMEDIC_DUE. O(1) when nothing is. A kind whose cost
- * would pass the budget is put off, unless the plan names the step explicitly. */
+ * would pass the budget is put off and stays due, unless the plan names the step explicitly. Asked
+ * again for the same step and mode it answers the same. Only what it answered is captured at that
+ * step; scalars and events are recorded whenever they are given. */
 uint32_t paramedic_due(paramedic_probe* probe, uint8_t mode, int64_t step);
 
 /* Computes and records the statistics (and histogram, raw values: as the plan says for each
@@ -102,6 +105,7 @@ uint64_t paramedic_dropped(const paramedic_probe* probe);
 /* Why the probe is off; "" while it works. Valid until paramedic_probe_close. */
 const char* paramedic_probe_error(const paramedic_probe* probe);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -163,9 +163,8 @@ std::string check_definition(Bytes bytes, uint64_t id, Definition* definition) {
     return "not the definition of number " + std::to_string(id);
   }
   const auto item = load<DefinitionItem>(payload);
-  if (item.kind >= kKindCount || item.dtype >= stats::kDTypeCount ||
-      item.ndim > stats::kMaxDims || item.name_bytes > kNameBytesMax ||
-      payload.size() != padded(sizeof item + item.name_bytes)) {
+  if (item.kind >= kKindCount || item.dtype >= stats::kDTypeCount || item.ndim > stats::kMaxDims ||
+      item.name_bytes > kNameBytesMax || payload.size() != padded(sizeof item + item.name_bytes)) {
     return "a number in definition " + std::to_string(id) + " is out of range";
   }
   definition->kind = static_cast<Kind>(item.kind);

@@ -31,7 +31,8 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
 Result<std::unique_ptr<RingReader>> RingReader::adopt(int fd, const std::string& name) {
   std::unique_ptr<RingReader> reader(new RingReader(fd, name));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return exhausted("the ring " + name + " is drained by another process");
+    if (errno == EWOULDBLOCK)
+      return exhausted("the ring " + name + " is drained by another process");
     return errno_error("cannot lock the ring", name, errno);
   }
   PARAMEDIC_TRY(reader->map_and_check_header());
@@ -44,7 +45,7 @@ RingReader::~RingReader() {
 }
 
 Status RingReader::map_and_check_header() {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd_, &info) != 0) return errno_error("cannot look at the ring", path_, errno);
   if (!S_ISREG(info.st_mode)) return corruption(path_ + " is not a ring: not a regular file");
   // Somebody else could cut the file while we look into its mapped header.
@@ -218,16 +219,16 @@ RingState RingReader::state() const {
   state.next_sequence = header_->next_sequence.load(std::memory_order_relaxed);
   state.dropped_records = header_->dropped_records.load(std::memory_order_relaxed);
   state.overhead_ppm = header_->overhead_ppm.load(std::memory_order_relaxed);
-  const uint64_t used = header_->head.load(std::memory_order_relaxed) -
-                        header_->tail.load(std::memory_order_relaxed);
+  const uint64_t used =
+      header_->head.load(std::memory_order_relaxed) - header_->tail.load(std::memory_order_relaxed);
   state.fill = std::min(1.0, static_cast<double>(used) / ring_bytes_);
   return state;
 }
 
 Status RingReader::damaged(const std::string& what, uint64_t position) const {
-  return corruption("ring " + path_ + " is damaged at position " + std::to_string(position) + ": " +
-                        what,
-                    "what was read before it is kept");
+  return corruption(
+      "ring " + path_ + " is damaged at position " + std::to_string(position) + ": " + what,
+      "what was read before it is kept");
 }
 
 }  // namespace paramedic::record

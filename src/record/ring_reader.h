@@ -34,15 +34,15 @@ struct Record {
   int64_t time_ns = 0;  // wall clock
   int64_t step = -1;
 
-  std::span<const StatsItem> stats;        // kStats
-  std::span<const ScalarItem> scalars;     // kScalars
-  std::string_view event_kind;             // kEvent
-  std::string_view event_json;             // kEvent
-  uint32_t id = 0;                         // kHistogram, kTensor
-  std::span<const HistogramBin> bins;      // kHistogram
-  uint64_t total_bytes = 0;                // kTensor
-  uint64_t offset_bytes = 0;               // kTensor
-  Bytes piece;                             // kTensor
+  std::span<const StatsItem> stats;     // kStats
+  std::span<const ScalarItem> scalars;  // kScalars
+  std::string_view event_kind;          // kEvent
+  std::string_view event_json;          // kEvent
+  uint32_t id = 0;                      // kHistogram, kTensor
+  std::span<const HistogramBin> bins;   // kHistogram
+  uint64_t total_bytes = 0;             // kTensor
+  uint64_t offset_bytes = 0;            // kTensor
+  Bytes piece;                          // kTensor
 };
 
 // What the header says at this moment.

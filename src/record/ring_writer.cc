@@ -148,8 +148,8 @@ Status RingWriter::map(int fd) {
   map_ = static_cast<std::byte*>(map);
   header_ = reinterpret_cast<RingHeader*>(map_);
 
-  void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0);
+  void* page =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return errno_error("cannot map a page for", path_, errno);
   alive_ = static_cast<uint64_t*>(page);
   if (::madvise(page, kPageBytes, MADV_WIPEONFORK) != 0) {
@@ -250,8 +250,8 @@ void RingWriter::write_padding(uint64_t rest) {
   }
   header.step = -1;
   header.type = static_cast<uint16_t>(RecordType::kPadding);
-  header.crc = crc32c(reinterpret_cast<const std::byte*>(&header) + kCrcStart,
-                      sizeof header - kCrcStart);
+  header.crc =
+      crc32c(reinterpret_cast<const std::byte*>(&header) + kCrcStart, sizeof header - kCrcStart);
   std::memcpy(to, &header, sizeof header);
 }
 
