@@ -1,0 +1,41 @@
+#include "stats/decode.h"
+
+#include "stats/element.h"
+
+namespace paramedic::stats {
+namespace {
+
+template <typename Value>
+ByteValues make_table(Value value) {
+  ByteValues table = {};
+  for (uint32_t byte = 0; byte < table.size(); ++byte) {
+    table[byte] = value(static_cast<uint8_t>(byte));
+  }
+  return table;
+}
+
+}  // namespace
+
+const ByteValues& byte_values(DType dtype) {
+  static const ByteValues kE4m3fn = make_table(f8e4m3fn_value);
+  static const ByteValues kE5m2 = make_table(f8e5m2_value);
+  static const ByteValues kInt8 =
+      make_table([](uint8_t byte) { return static_cast<float>(static_cast<int8_t>(byte)); });
+  static const ByteValues kUint8 =
+      make_table([](uint8_t byte) { return static_cast<float>(byte); });
+  static const ByteValues kBool = make_table([](uint8_t byte) { return byte != 0 ? 1.0F : 0.0F; });
+  switch (dtype) {
+    case DType::kFloat8E4m3fn:
+      return kE4m3fn;
+    case DType::kFloat8E5m2:
+      return kE5m2;
+    case DType::kInt8:
+      return kInt8;
+    case DType::kBool:
+      return kBool;
+    default:
+      return kUint8;
+  }
+}
+
+}  // namespace paramedic::stats
