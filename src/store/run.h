@@ -60,9 +60,9 @@ struct WriterOptions {
 };
 
 // Appends rows to TABLE/rank-N-SEQ.arrows. One thread. Rows are buffered until `flush`, which the
-// agent calls once a second; after it returned ok they survive kill -9. When the disk is full the
-// writer says so once (status of the flush), drops what it could not write, counts it, and goes
-// on trying.
+// agent calls once a second; after it returned ok they survive kill -9. A flush that could not
+// write something answers why, having written what it could; the rest is dropped and counted, and
+// the next flush tries anew.
 class RunWriter : public RowSink {
  public:
   // Creates `info.dir` (0700) with run.json. An error when the folder exists already.
@@ -79,8 +79,12 @@ class RunWriter : public RowSink {
   // Rewrites run.json.
   virtual Status write_info(const RunInfo& info) = 0;
   // Last ring sequence of each ring that is safely stored, for resuming without repeats.
+  // After `resume` the map begins empty, since tables may have got differently far; rows that are
+  // stored already are recognised and passed over.
   [[nodiscard]] virtual std::map<uint64_t, uint64_t> stored_sequences() const = 0;
   [[nodiscard]] virtual uint64_t lost_rows() const = 0;
+  // What was cut or removed, one sentence each, for people: torn tails, thinned tables.
+  [[nodiscard]] virtual std::vector<std::string> notes() const = 0;
 };
 
 // What a reader met that was damaged: named, skipped, never silently.

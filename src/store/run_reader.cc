@@ -1,0 +1,139 @@
+#include <unordered_map>
+
+#include "store/run_folder.h"
+
+namespace paramedic::store {
+
+std::optional<SegmentReader> RunFolder::open(const std::string& stem) {
+  Result<SegmentReader> segment = SegmentReader::open(stem, on_damage());
+  if (!segment.ok()) {
+    if (segment.status().code() != StatusCode::kNotFound) {
+      add_damage({stem + std::string(kDataEnding), 0, segment.status().message()});
+    }
+    return std::nullopt;
+  }
+  if (finished_ && segment->tail_bytes() > 0) {
+    add_damage({segment->data_path(), segment->tail_offset(),
+                fmt::format("a torn tail of {} bytes is ignored", segment->tail_bytes())});
+  }
+  return std::move(segment).value();
+}
+
+void RunFolder::add_damage(Damage damage) {
+  constexpr size_t kDamageMax = 1000;
+  if (damage_.size() >= kDamageMax) return;
+  if (damaged_places_.emplace(damage.file, damage.offset).second) {
+    damage_.push_back(std::move(damage));
+  }
+}
+
+std::optional<ParsedBatch> SegmentDecoder::decode(const IndexEntry& entry) {
+  Result<ParsedBatch> batch = parse(entry);
+  if (batch.ok()) return std::move(batch).value();
+  folder_.add_damage({segment_.data_path(), entry.offset, batch.status().message()});
+  return std::nullopt;
+}
+
+Result<ParsedBatch> SegmentDecoder::parse(const IndexEntry& entry) {
+  if (!parser_) {
+    PARAMEDIC_ASSIGN(parser_, BatchParser::create(table_columns(table_), segment_.schema()));
+  }
+  PARAMEDIC_ASSIGN(const Bytes message, segment_.message(entry));
+  PARAMEDIC_ASSIGN(ParsedBatch batch, parser_->parse(message));
+  if (batch.rows != entry.rows) {
+    return corruption(
+        fmt::format("a batch of {} rows where the index says {}", batch.rows, entry.rows));
+  }
+  return batch;
+}
+
+namespace {
+
+class FolderReader : public RunReader {
+ public:
+  FolderReader(const std::string& dir, RunInfo info)
+      : info_(std::move(info)), folder_(dir, info_.status != "running") {}
+
+  [[nodiscard]] const RunInfo& info() const override { return info_; }
+  Status read_stats(const std::function<bool(const StatsRow&)>& row) override { return read(row); }
+  Status read_histograms(const std::function<bool(const HistogramRow&)>& row) override {
+    return read(row);
+  }
+  Status read_scalars(const std::function<bool(const ScalarRow&)>& row) override {
+    return read(row);
+  }
+  Status read_events(const std::function<bool(const EventRow&)>& row) override { return read(row); }
+  Status read_model(const std::function<bool(const ModelRow&)>& row) override { return read(row); }
+  Status read_tensor_pieces(const std::function<bool(const TensorPieceRow&)>& row) override {
+    return read(row);
+  }
+  Status read_metrics(const std::function<bool(const MetricRow&)>& row) override {
+    return read(row);
+  }
+  Result<std::vector<FindingRow>> read_findings() override;
+  Status replay(RowSink& sink) override { return replay_run(folder_, sink); }
+  [[nodiscard]] const std::vector<Damage>& damage() const override { return folder_.damage(); }
+
+ private:
+  template <typename Row>
+  Status read(const std::function<bool(const Row&)>& on_row);
+
+  RunInfo info_;
+  RunFolder folder_;
+};
+
+template <typename Row>
+Status FolderReader::read(const std::function<bool(const Row&)>& on_row) {
+  Row row;
+  for (const std::string& stem : folder_.segments(Table<Row>::kId)) {
+    const std::optional<SegmentReader> segment = folder_.open(stem);
+    if (!segment) continue;
+    SegmentDecoder decoder(*segment, Table<Row>::kId, folder_);
+    for (const IndexEntry& entry : segment->batches()) {
+      const std::optional<ParsedBatch> batch = decoder.decode(entry);
+      if (!batch) continue;
+      Interner& interner = folder_.interner(entry.ring_id);
+      for (size_t i = 0; i < batch->rows; i++) {
+        RowLoader loader(*batch, i, interner);
+        Table<Row>::visit(row, loader);
+        if (!on_row(row)) return {};
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::vector<FindingRow>> FolderReader::read_findings() {
+  std::vector<FindingRow> findings;
+  std::unordered_map<std::string, size_t> by_key;
+  PARAMEDIC_TRY(read<FindingRow>([&](const FindingRow& row) {
+    const auto [found, is_new] = by_key.try_emplace(row.key, findings.size());
+    if (is_new) {
+      findings.push_back(row);
+    } else if (row.time_ns >= findings[found->second].time_ns) {
+      findings[found->second] = row;
+    }
+    return true;
+  }));
+  return findings;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunReader>> RunReader::open(const std::string& dir) {
+  const std::string path = dir + "/run.json";
+  const Result<std::string> text = posix_file_system().read(path);
+  if (!text.ok()) {
+    if (text.status().code() != StatusCode::kNotFound) return text.status();
+    return not_found("there is no run in " + dir, "a run folder holds a run.json");
+  }
+  PARAMEDIC_ASSIGN(const Json json, parse_json(*text, path));
+  Result<RunInfo> info = RunInfo::from_json(json);
+  if (!info.ok()) {
+    const Status& status = info.status();
+    return Status(status.code(), path + ": " + status.message(), status.hint());
+  }
+  return std::unique_ptr<RunReader>(std::make_unique<FolderReader>(dir, std::move(info).value()));
+}
+
+}  // namespace paramedic::store
