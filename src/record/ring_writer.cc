@@ -289,7 +289,7 @@ uint64_t RingWriter::free_bytes() const {
   const uint64_t tail = header_->tail.load(std::memory_order_acquire);
   const uint64_t head = header_->head.load(std::memory_order_relaxed);
   // A tail that cannot be leaves no room rather than room that is not there.
-  return head - tail <= ring_bytes_ ? ring_bytes_ - (head - tail) : 0;
+  return tail <= head && head - tail <= ring_bytes_ ? ring_bytes_ - (head - tail) : 0;
 }
 
 uint32_t RingWriter::definitions_max() const {
