@@ -1,0 +1,294 @@
+"""The C library of `src/probe`, reached through ctypes. Signatures stand here and nowhere else;
+`tests/python/test_probe.py` compares them with `probe.h`.
+
+Nothing here raises into the job: `open_probe` answers None and a reason. A Probe belongs to the
+thread that opened it; see `adapters/torch/session.py`.
+"""
+
+import ctypes
+import json
+import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+VERSION = 1
+MAX_DIMS = 8
+NO_UNITS = 255
+
+MODE_TRAIN, MODE_EVAL, MODE_PREDICT, MODE_GLOBAL = range(4)
+(
+    KIND_WEIGHT,
+    KIND_GRADIENT,
+    KIND_ACTIVATION,
+    KIND_INPUT,
+    KIND_LOSS,
+    KIND_OPTIMIZER_STATE,
+    KIND_SCALAR,
+    KIND_OTHER,
+) = range(8)
+DUE_WEIGHT = 1 << KIND_WEIGHT
+DUE_GRADIENT = 1 << KIND_GRADIENT
+DUE_ACTIVATION = 1 << KIND_ACTIVATION
+
+# stats::DType by the last part of the framework's name of the type.
+DTYPES = {
+    "float64": 0,
+    "float32": 1,
+    "float16": 2,
+    "bfloat16": 3,
+    "float8_e4m3fn": 4,
+    "float8_e5m2": 5,
+    "int8": 6,
+    "int16": 7,
+    "int32": 8,
+    "int64": 9,
+    "uint8": 10,
+    "uint16": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "bool": 14,
+}
+
+
+class Options(ctypes.Structure):
+    """paramedic_options."""
+
+    _fields_ = [
+        ("struct_bytes", ctypes.c_uint32),
+        ("ring_bytes", ctypes.c_uint32),
+        ("ring_directory", ctypes.c_char_p),
+        ("run_id", ctypes.c_char_p),
+        ("plan", ctypes.c_char_p),
+        ("overhead_budget", ctypes.c_double),
+        ("rank", ctypes.c_int32),
+        ("world_size", ctypes.c_int32),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    """paramedic_tensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_uint64),
+        ("id", ctypes.c_uint32),
+        ("dtype", ctypes.c_uint8),
+        ("ndim", ctypes.c_uint8),
+        ("unit_dim", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8),
+        ("sizes", ctypes.c_int64 * MAX_DIMS),
+        ("strides", ctypes.c_int64 * MAX_DIMS),
+        ("divisor", ctypes.c_double),
+        ("low", ctypes.c_double),
+        ("high", ctypes.c_double),
+    ]
+
+
+_probe_p = ctypes.c_void_p
+_tensors_p = ctypes.POINTER(Tensor)
+
+# Name -> (result, arguments).
+SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
+    "paramedic_probe_version": (ctypes.c_int32, []),
+    "paramedic_probe_open": (
+        _probe_p,
+        [ctypes.POINTER(Options), ctypes.c_char_p, ctypes.c_uint32],
+    ),
+    "paramedic_probe_close": (None, [_probe_p]),
+    "paramedic_define": (
+        ctypes.c_int32,
+        [
+            _probe_p,
+            ctypes.c_uint8,
+            ctypes.c_uint8,
+            ctypes.c_uint8,
+            ctypes.POINTER(ctypes.c_int64),
+            ctypes.c_char_p,
+        ],
+    ),
+    "paramedic_due": (ctypes.c_uint32, [_probe_p, ctypes.c_uint8, ctypes.c_int64]),
+    "paramedic_capture": (
+        ctypes.c_int32,
+        [_probe_p, ctypes.c_uint8, ctypes.c_int64, _tensors_p, ctypes.c_int32],
+    ),
+    "paramedic_scalars": (
+        ctypes.c_int32,
+        [
+            _probe_p,
+            ctypes.c_uint8,
+            ctypes.c_int64,
+            ctypes.POINTER(ctypes.c_int32),
+            ctypes.POINTER(ctypes.c_double),
+            ctypes.c_int32,
+        ],
+    ),
+    "paramedic_scalar_at": (
+        ctypes.c_double,
+        [
+            _probe_p,
+            ctypes.c_uint8,
+            ctypes.c_int64,
+            ctypes.c_int32,
+            ctypes.c_uint64,
+            ctypes.c_uint8,
+            ctypes.c_double,
+        ],
+    ),
+    "paramedic_event": (
+        ctypes.c_int32,
+        [_probe_p, ctypes.c_uint8, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p],
+    ),
+    "paramedic_step_done": (
+        None,
+        [_probe_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32],
+    ),
+    "paramedic_overhead_percent": (ctypes.c_double, [_probe_p]),
+    "paramedic_dropped": (ctypes.c_uint64, [_probe_p]),
+    "paramedic_probe_error": (ctypes.c_char_p, [_probe_p]),
+}
+
+
+def load(path: str) -> Any:
+    """The library at `path` with its signatures set.
+
+    Raises:
+        OSError: it cannot be loaded, or is of another version.
+    """
+    library = ctypes.CDLL(path)
+    for name, (result, arguments) in SIGNATURES.items():
+        function = getattr(library, name, None)
+        if function is None:
+            raise OSError(f"{path} has no {name}")
+        function.restype = result
+        function.argtypes = arguments
+    version = library.paramedic_probe_version()
+    if version != VERSION:
+        raise OSError(f"{path} is version {version}, expected {VERSION}")
+    return library
+
+
+def _first_int(names: Sequence[str], default: int) -> int:
+    for name in names:
+        try:
+            return int(os.environ[name])
+        except (KeyError, ValueError):
+            continue
+    return default
+
+
+def rank_from_env() -> Tuple[int, int]:
+    """(rank, world size) as torchrun, Open MPI, MPICH or Slurm told this process; (0, 1) else."""
+    for rank, size in (
+        ("RANK", "WORLD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+    ):
+        if rank in os.environ and size in os.environ:
+            return _first_int([rank], 0), _first_int([size], 1)
+    return 0, 1
+
+
+def _options(rank: int, world_size: int) -> Options:
+    environ = os.environ
+    try:
+        budget = float(environ.get("PARAMEDIC_OVERHEAD_BUDGET", "0.01"))
+    except ValueError:
+        budget = 0.01
+    return Options(
+        ctypes.sizeof(Options),
+        _first_int(["PARAMEDIC_RING_BYTES"], 0),
+        os.fsencode(environ.get("PARAMEDIC_RING_DIR", environ.get("PARAMEDIC_RUN", ""))),
+        environ.get("PARAMEDIC_RUN_ID", "").encode(),
+        environ.get("PARAMEDIC_PLAN", "").encode(),
+        budget,
+        rank,
+        world_size,
+    )
+
+
+def open_probe(rank: int, world_size: int) -> Tuple[Optional["Probe"], str]:
+    """Makes this process's ring as the environment says; (None, why) where it cannot."""
+    path = os.environ.get("PARAMEDIC_PROBE", "")
+    try:
+        library = load(path)
+        error = ctypes.create_string_buffer(512)
+        options = _options(rank, world_size)
+        handle = library.paramedic_probe_open(ctypes.byref(options), error, len(error))
+    except OSError as failure:
+        return None, str(failure)
+    if not handle:
+        return None, error.value.decode("utf-8", "replace")
+    return Probe(library, ctypes.c_void_p(handle)), ""
+
+
+class Probe:
+    """One ring, open for writing. Cheap: each method is one call of about a microsecond."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library = library
+        self._handle = handle
+        self._scalar_ids: Dict[str, int] = {}
+        self._one_id = (ctypes.c_int32 * 1)()
+        self._one_value = (ctypes.c_double * 1)()
+        self._due = library.paramedic_due
+        self._capture = library.paramedic_capture
+        self._scalar_at = library.paramedic_scalar_at
+        self._step_done = library.paramedic_step_done
+
+    def define(self, kind: int, dtype: int, sizes: Sequence[int], name: str) -> int:
+        """The number of a new name; -1 when the directory is full."""
+        ndim = min(len(sizes), MAX_DIMS)
+        array = (ctypes.c_int64 * MAX_DIMS)(*sizes[:ndim])
+        encoded = name.encode("utf-8", "replace")
+        return int(self._library.paramedic_define(self._handle, kind, dtype, ndim, array, encoded))
+
+    def scalar_id(self, name: str) -> int:
+        """The number of a scalar, defined at its first use."""
+        number = self._scalar_ids.get(name)
+        if number is None:
+            number = self.define(KIND_SCALAR, 0, (), name)
+            self._scalar_ids[name] = number
+        return number
+
+    def due(self, mode: int, step: int) -> int:
+        """Bits DUE_* of what is to be captured; call once a step."""
+        return int(self._due(self._handle, mode, step))
+
+    def capture(self, step: int, tensors: Any, count: int) -> int:
+        """Records statistics of the first `count` of an array of Tensor."""
+        return int(self._capture(self._handle, MODE_TRAIN, step, tensors, count))
+
+    def scalar(self, step: int, name: str, value: float) -> None:
+        """Records one named number."""
+        self._one_id[0] = self.scalar_id(name)
+        self._one_value[0] = value
+        self._library.paramedic_scalars(
+            self._handle, MODE_TRAIN, step, self._one_id, self._one_value, 1
+        )
+
+    def scalar_at(self, step: int, number: int, data: int, dtype: int, divisor: float) -> float:
+        """Records and answers the number that lies at address `data`."""
+        return float(self._scalar_at(self._handle, MODE_TRAIN, step, number, data, dtype, divisor))
+
+    def event(self, step: int, kind: str, fields: Dict[str, Any], mode: int = MODE_TRAIN) -> None:
+        """Records an event; `fields` becomes a JSON object."""
+        text = json.dumps(fields, default=str)
+        self._library.paramedic_event(self._handle, mode, step, kind.encode(), text.encode())
+
+    def step_done(self, step: int, step_ns: int, spent_ns: int, kinds: int) -> None:
+        """Tells the budget controller how long the step and our part of it took."""
+        self._step_done(self._handle, step, step_ns, spent_ns, kinds)
+
+    def overhead_percent(self) -> float:
+        """The measured cost so far, in percent of step time."""
+        return float(self._library.paramedic_overhead_percent(self._handle))
+
+    def error(self) -> str:
+        """Why the probe is off; empty while it works."""
+        text = self._library.paramedic_probe_error(self._handle)
+        return text.decode("utf-8", "replace") if text else ""
+
+    def close(self) -> None:
+        """Marks the ring as ended in good order. The object must not be used afterwards."""
+        handle, self._handle = self._handle, ctypes.c_void_p(None)
+        if handle:
+            self._library.paramedic_probe_close(handle)

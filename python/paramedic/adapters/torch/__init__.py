@@ -1,0 +1,156 @@
+"""The adapter for PyTorch (2.0 and newer): attached right after `torch` was first imported.
+
+Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
+`activations`, `loader`, `phases`, `zero_grad`, `nan_origin`. They share a `Session`, and meet here
+only.
+"""
+
+import functools
+import sys
+from time import perf_counter_ns
+from typing import Any, List, Optional
+
+from paramedic.adapters.torch.activations import Activations
+from paramedic.adapters.torch.device import DeviceReader
+from paramedic.adapters.torch.loader import Loaders
+from paramedic.adapters.torch.loss import Losses
+from paramedic.adapters.torch.model_facts import ModelFacts
+from paramedic.adapters.torch.names import Models
+from paramedic.adapters.torch.origins import Origins
+from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.source import Source
+from paramedic.adapters.torch.steps import Steps
+from paramedic.adapters.torch.tensors import Definitions
+
+_attached: List["Adapter"] = []
+
+
+def attach(torch: Any) -> "Adapter":
+    """Puts the taps in place, once a process; reloading torch changes nothing."""
+    if not _attached:
+        adapter = Adapter(torch)
+        _attached.append(adapter)
+        adapter.watch()
+    return _attached[0]
+
+
+class Adapter:
+    """All taps of a process."""
+
+    def __init__(self, torch: Any) -> None:
+        self.session = session = Session(torch)
+        self.source = source = Source(torch)
+        self.origins = Origins(session, source)
+        definitions = Definitions(session)
+        reader = DeviceReader(session)
+        self.models = models = Models(session, source, self.origins)
+        self.phases = phases = Phases(session)
+        facts = ModelFacts(session, models, self.origins)
+        self.steps = Steps(session, source, definitions, models, facts, phases, reader)
+        self.losses = Losses(session, source, definitions, phases, facts, models, reader)
+        self.activations = Activations(session, models, definitions)
+        self.loaders = Loaders(session, source, phases, facts)
+        self.steps.backward_ns = lambda: self.losses.backward_ns
+        self.losses.before.append(self.steps.before_backward)
+        self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
+        session.on_step_open.append(self.activations.follow_step)
+
+    def watch(self) -> None:
+        """Replaces what the taps replace; each part by itself, so that one may fail."""
+        torch = self.session.torch
+        parts = {
+            "modules": lambda: self.origins.watch(torch.nn.Module),
+            "optimizers": lambda: self.origins.watch(
+                torch.optim.Optimizer, self.steps.new_optimizer
+            ),
+            "loaders": lambda: self.origins.watch(torch.utils.data.DataLoader),
+            "optimizer steps": self.steps.watch,
+            "loss": self.losses.watch,
+            "data loaders": self.loaders.watch,
+            "validation": lambda: _wrap_train(self),
+            "checkpoints": lambda: _wrap_save(self),
+            "compiled code": lambda: _wrap_compile(self),
+            "models": self.models.arm,
+        }
+        for name, part in parts.items():
+            try:
+                part()
+            except Exception as error:
+                # Told when the ring opens: nothing is written before the job trains.
+                why = f"{type(error).__name__}: {error}"
+                self.session.on_open.append(functools.partial(self.session.not_captured, name, why))
+
+    def compile_used(self) -> None:
+        """Code is compiled from here on: hooks on modules would be traced into it, or break it."""
+        if not self.session.compiled:
+            self.session.compiled = True
+            self.models.disarm()
+            self.activations.stop("the model is compiled")
+
+
+def _wrap_train(adapter: Adapter) -> None:
+    """Follows `model.eval()` and `model.train()`: between them lies a validation."""
+    module_class = adapter.session.torch.nn.Module
+    genuine, tap = module_class.train, adapter.session.tap("validation")
+    phases, models, session = adapter.phases, adapter.models, adapter.session
+
+    @functools.wraps(genuine)
+    def train(self: Any, mode: bool = True) -> Any:
+        if tap.on and session.probe is not None:
+            try:
+                found = models.module(self)
+                # A frozen part kept in eval mode is no validation: only whole models count.
+                if found is not None and found[1].reference() is self and session.active():
+                    change = phases.end_validation if mode else phases.begin_validation
+                    change(perf_counter_ns())
+            except Exception as error:
+                tap.fail(error)
+        return genuine(self, mode)
+
+    module_class.train = train
+
+
+def _wrap_save(adapter: Adapter) -> None:
+    """Measures how long `torch.save` takes."""
+    torch = adapter.session.torch
+    genuine, tap, phases = torch.save, adapter.session.tap("checkpoints"), adapter.phases
+
+    @functools.wraps(genuine)
+    def save(*args: Any, **kwargs: Any) -> Any:
+        if not tap.on or not adapter.session.active():
+            return genuine(*args, **kwargs)
+        start = perf_counter_ns()
+        try:
+            return genuine(*args, **kwargs)
+        finally:
+            phases.saved(start, perf_counter_ns())
+
+    # In both places, or `save` could not be pickled by its name.
+    torch.save = torch.serialization.save = save
+
+
+def _wrap_compile(adapter: Adapter) -> None:
+    """Takes all hooks away before anything is compiled."""
+    torch = adapter.session.torch
+    genuine = torch.compile
+
+    @functools.wraps(genuine)
+    def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001
+        try:
+            adapter.compile_used()
+        except Exception as error:
+            adapter.session.not_captured("compiled code", repr(error))
+        return genuine(*args, **kwargs)
+
+    torch.compile = compile
+
+
+def watch_model(model: Optional[Any], optimizers: List[Any]) -> None:
+    """Library use: what `paramedic.watch` was given is known from the start."""
+    adapter = attach(sys.modules["torch"])
+    if model is not None:
+        adapter.origins.note(model)
+    for optimizer in optimizers:
+        adapter.origins.note(optimizer)
+        adapter.steps.new_optimizer(optimizer)

@@ -1,0 +1,80 @@
+"""Watches DataLoaders: how long a batch was waited for, and the loaders' settings.
+
+Nothing is attached in worker processes: they never open a ring.
+"""
+
+import functools
+import sys
+import weakref
+from time import perf_counter_ns
+from typing import Any, Dict
+
+from paramedic.adapters.torch.model_facts import ModelFacts
+from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.source import Source, place
+
+MAX_LOADERS = 100  # told in a run
+
+
+class Loaders:
+    """Wraps `DataLoader.__iter__` and its iterators' `__next__`."""
+
+    def __init__(self, session: Session, source: Source, phases: Phases, facts: ModelFacts) -> None:
+        self._session = session
+        self._source = source
+        self._phases = phases
+        self._facts = facts
+        self._tap = session.tap("data loaders")
+        self._told: Dict[int, "weakref.ref[Any]"] = {}
+
+    def watch(self) -> None:
+        """Replaces the two methods."""
+        dataloader = sys.modules["torch.utils.data.dataloader"]
+        self._wrap_iter(dataloader.DataLoader)  # type: ignore[attr-defined]
+        self._wrap_next(dataloader._BaseDataLoaderIter)  # type: ignore[attr-defined]
+
+    def _wrap_iter(self, loader_class: Any) -> None:
+        genuine, tap = loader_class.__iter__, self._tap
+
+        @functools.wraps(genuine)
+        def __iter__(loader: Any) -> Any:
+            if tap.on:
+                try:
+                    if self._session.active():
+                        self._tell(loader)
+                except Exception as error:
+                    tap.fail(error)
+            return genuine(loader)
+
+        loader_class.__iter__ = __iter__
+
+    def _wrap_next(self, iterator_class: Any) -> None:
+        genuine, tap, session, phases = (
+            iterator_class.__next__,
+            self._tap,
+            self._session,
+            self._phases,
+        )
+        grad_enabled = session.torch.is_grad_enabled
+
+        @functools.wraps(genuine)
+        def __next__(iterator: Any) -> Any:
+            if not tap.on or not session.active():
+                return genuine(iterator)
+            start = perf_counter_ns()
+            batch = genuine(iterator)
+            try:
+                phases.data_fetched(start, perf_counter_ns(), grad_enabled())
+            except Exception as error:
+                tap.fail(error)
+            return batch
+
+        iterator_class.__next__ = __next__
+
+    def _tell(self, loader: Any) -> None:
+        known = self._told.get(id(loader))
+        if (known is not None and known() is loader) or len(self._told) >= MAX_LOADERS:
+            return
+        self._told[id(loader)] = weakref.ref(loader)
+        self._facts.tell_loader(loader, place(self._source.frame(sys._getframe(2))))

@@ -1,0 +1,149 @@
+"""What the taps of a process share: the ring, the step, and the rule that nothing raises.
+
+A session belongs to the thread that first trains. Taps in other threads (DataParallel's replicas,
+a server beside the training) do nothing, so that neither the step nor the ring needs a lock, and
+the ring can be closed at exit without a thread being inside it.
+"""
+
+import atexit
+import os
+import sys
+from _thread import get_ident
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from paramedic import _probe
+
+# More failures than this say nothing new.
+MAX_NOT_CAPTURED = 100
+
+
+class Tap:
+    """A switch of one way to look into the job. The first error turns it off for good."""
+
+    __slots__ = ("_session", "name", "on")
+
+    def __init__(self, session: "Session", name: str) -> None:
+        self._session = session
+        self.name = name
+        self.on = True
+
+    def fail(self, error: BaseException) -> None:
+        """Turns the tap off and says so once."""
+        self.on = False
+        if os.environ.get("PARAMEDIC_DEBUG"):
+            import traceback
+
+            traceback.print_exception(type(error), error, error.__traceback__)
+        self._session.not_captured(self.name, f"{type(error).__name__}: {error}")
+
+
+class Session:
+    """The state of one training process; made at attach, opened at the first sign of training."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.probe: Optional[_probe.Probe] = None
+        self.off = False
+        # Of the thread that trains; 0 before the ring is open.
+        self.thread = 0
+        self.step = 0
+        self.due = 0
+        self.fit = -1
+        # Nanoseconds of this step that we took for ourselves, captures apart.
+        self.spent_ns = 0
+        # Once torch.compile was used no hook comes or goes: compiled code guards on their absence.
+        self.compiled = False
+        self.on_step_open: List[Callable[[], None]] = []
+        self.on_open: List[Callable[[], None]] = []
+        self.on_fork: List[Callable[[], None]] = []
+        self._told: Set[str] = set()
+        os.register_at_fork(after_in_child=self._after_fork)
+        atexit.register(self.close)
+
+    def tap(self, name: str) -> Tap:
+        """A new switch."""
+        return Tap(self, name)
+
+    def active(self) -> bool:
+        """Whether the calling thread is the one that is watched; opens the ring at first."""
+        if self.thread == get_ident():
+            return True
+        if self.off or self.thread:
+            return False
+        return self._open()
+
+    def adopt_thread(self) -> None:
+        """Takes over for the calling thread when the one that was watched has ended."""
+        ended = self.thread not in sys._current_frames()
+        if self.thread and self.thread != get_ident() and ended:
+            self.thread = get_ident()
+
+    def not_captured(self, what: str, why: str) -> None:
+        """Says once that something cannot be seen."""
+        if what in self._told or len(self._told) >= MAX_NOT_CAPTURED:
+            return
+        self._told.add(what)
+        self.event("not_captured", {"what": what, "why": why[:500]})
+
+    def event(self, kind: str, fields: Dict[str, Any]) -> None:
+        """Records an event of the current step."""
+        if self.probe is not None and self.thread == get_ident():
+            self.probe.event(self.step, kind, fields)
+
+    def close(self) -> None:
+        """Marks the ring as ended in good order, unless the thread that writes may still run."""
+        probe, thread = self.probe, self.thread
+        self.off = True
+        self.probe = None
+        self.thread = 0
+        if probe is not None and thread == get_ident():
+            probe.close()
+
+    def open_step(self) -> None:
+        """Asks, once a step, what is due."""
+        probe = self.probe
+        self.due = probe.due(_probe.MODE_TRAIN, self.step) if probe is not None else 0
+        for callback in self.on_step_open:
+            callback()
+
+    def _open(self) -> bool:
+        if self._is_loader_worker():
+            self.off = True
+            return False
+        rank, world_size = self._rank()
+        self.probe, why = _probe.open_probe(rank, world_size)
+        if self.probe is None:
+            self.off = True
+            if os.environ.get("PARAMEDIC_DEBUG"):
+                sys.stderr.write(f"paramedic: no ring: {why}\n")
+            return False
+        self.thread = get_ident()
+        version = str(self.torch.__version__)
+        python = "{}.{}.{}".format(*sys.version_info[:3])
+        self.event("attached", {"framework": "torch", "version": version, "python": python})
+        self.open_step()
+        for callback in self.on_open:
+            callback()
+        return True
+
+    def _is_loader_worker(self) -> bool:
+        data = sys.modules.get("torch.utils.data")
+        return data is not None and data.get_worker_info() is not None
+
+    def _rank(self) -> "tuple[int, int]":
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank()), int(distributed.get_world_size())
+        return _probe.rank_from_env()
+
+    def _after_fork(self) -> None:
+        """The child's copy of the ring is off: a child that trains opens one of its own."""
+        self.probe = None
+        self.thread = 0
+        self.step = 0
+        self.due = 0
+        self.fit = -1
+        self.spent_ns = 0
+        self._told = set()
+        for callback in self.on_fork:
+            callback()
