@@ -1,6 +1,7 @@
 #include "probe/schedule.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -50,30 +51,33 @@ void Schedule::fall_due(ModeState& state, record::Mode mode, int64_t step,
 void Schedule::grant(ModeState& state, int64_t step, uint32_t explicit_kinds) {
   state.due_kinds = 0;
   state.granted = {};
-  std::array<uint32_t, record::kKindCount> order{};
-  uint32_t waiting = 0;
-  for (uint32_t kind = 0; kind < record::kKindCount; kind++) {
-    if ((state.put_off_kinds >> kind & 1) == 0) continue;
-    if (state.waits_since[kind] > step) state.waits_since[kind] = step;  // steps went back
-    order[waiting++] = kind;
-  }
-  std::sort(order.begin(), order.begin() + waiting, [&](uint32_t a, uint32_t b) {
-    return std::pair(state.waits_since[a], a) < std::pair(state.waits_since[b], b);
-  });
   bool covered = true;
-  for (uint32_t i = 0; i < waiting; i++) {
-    const uint32_t kind = order[i];
+  for (uint32_t left = state.put_off_kinds; left != 0;) {
+    const uint32_t kind = longest_waiting(state, left);
+    left &= ~(1U << kind);
     const bool forced = (explicit_kinds >> kind & 1) != 0;
     if (!forced && !covered) continue;
     if (!budget_.take(static_cast<record::Kind>(kind), forced)) {
       covered = false;
       continue;
     }
-    state.granted[kind] = state.put_off[kind];
-    state.put_off[kind] = 0;
+    state.granted[kind] = std::exchange(state.put_off[kind], 0);
     state.put_off_kinds &= ~(1U << kind);
     state.due_kinds |= 1U << kind;
   }
+  // A wait that began at a later step is one of a fit that is over.
+  for (int64_t& since : state.waits_since) since = std::min(since, step);
+}
+
+// The kind in `kinds` (bits, not 0) that began to wait first; of several the one of lowest number.
+uint32_t Schedule::longest_waiting(const ModeState& state, uint32_t kinds) {
+  auto first = static_cast<uint32_t>(std::countr_zero(kinds));
+  for (uint32_t kind = first; kind < record::kKindCount; kind++) {
+    if ((kinds >> kind & 1) != 0 && state.waits_since[kind] < state.waits_since[first]) {
+      first = kind;
+    }
+  }
+  return first;
 }
 
 uint32_t Schedule::granted(record::Mode mode, int64_t step, record::Kind kind) const {

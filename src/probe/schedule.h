@@ -39,6 +39,8 @@ class Schedule {
   void fall_due(ModeState& state, record::Mode mode, int64_t step, uint32_t* explicit_kinds);
   void grant(ModeState& state, int64_t step, uint32_t explicit_kinds);
 
+  static uint32_t longest_waiting(const ModeState& state, uint32_t kinds);
+
   const Plan& plan_;
   Budget& budget_;
   std::array<ModeState, record::kModeCount> modes_;
