@@ -22,6 +22,7 @@ from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
 from paramedic.adapters.torch.tensors import Definitions
+from paramedic.adapters.torch.zero_grad import ZeroGrad
 
 _attached: List["Adapter"] = []
 
@@ -52,7 +53,11 @@ class Adapter:
         self.activations = Activations(session, models, definitions)
         self.loaders = Loaders(session, source, phases, facts)
         self.steps.backward_ns = lambda: self.losses.backward_ns
-        self.losses.before.append(self.steps.before_backward)
+        zero_grad = ZeroGrad(session, models)
+        self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])
+        self.losses.after.append(zero_grad.after_backward)
+        self.steps.before_update.append(zero_grad.before_update)
+        self.steps.after_update.append(zero_grad.after_update)
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
         session.on_step_open.append(self.activations.follow_step)
 

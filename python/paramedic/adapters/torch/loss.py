@@ -62,6 +62,7 @@ class Losses:
         self._scaled: Dict[int, Tuple[Any, float]] = {}
         # Called before each backward pass, with the line's name.
         self.before: List[Callable[[str], None]] = []
+        self.after: List[Callable[[], None]] = []
         # Called with (line's place, frame) when a loss is not finite, before its backward runs.
         self.on_alarm: Optional[Callable[[Tuple[str, int, str], Any, float], None]] = None
         self.backward_ns = 0
@@ -96,6 +97,8 @@ class Losses:
                 now = perf_counter_ns()
                 phases.end_backward(begun, now)
                 self.backward_ns += now - begun
+                for callback in self.after:
+                    callback()
 
         autograd.backward = backward
 
