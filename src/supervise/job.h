@@ -12,6 +12,10 @@
 
 namespace paramedic::supervise {
 
+// How long a job that a rule stops has between SIGTERM and SIGKILL.
+constexpr int kStopGraceMs = 10'000;
+constexpr int kStoppedExitCode = 75;  // contract.md: a rule stopped the job
+
 struct JobOptions {
   std::vector<std::string> command;  // argv, at least one; run through execvp
   std::string runs_dir;              // paramedic-runs, or --dir
@@ -24,13 +28,16 @@ struct JobOptions {
   std::string python_dir;            // folder that holds the package `paramedic`
   std::string probe_path;            // libparamedic_probe.so
   bool color = false;                // of the messages about findings on stderr
+  int stop_grace_ms = kStopGraceMs;
 };
 
 struct JobOutcome {
   int exit_code = 0;  // the job's own, 128+N after signal N, 127/126 where exec failed, 75 stopped
-  std::string run_dir;  // "" where no run folder could be made
+  std::optional<int> signal;  // that the job died of
+  std::string run_dir;        // "" where no run folder could be made
   std::vector<rules::Finding> findings;
-  std::vector<std::string> notes;  // what could not be done, one sentence each
+  // What could not be done, one sentence each; they have been shown on stderr already.
+  std::vector<std::string> notes;
 };
 
 // Runs to the end. Only a usage error (empty command, name taken) is a Status; whatever else

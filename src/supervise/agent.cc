@@ -1,0 +1,229 @@
+#include "supervise/agent.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "supervise/process.h"
+
+namespace paramedic::supervise {
+namespace {
+
+constexpr int64_t kSampleNs = 1'000'000'000;
+constexpr int64_t kFlushNs = 1'000'000'000;
+constexpr int64_t kInfoNs = 2'000'000'000;
+// A ring that is fuller than this is given room before the second is over.
+constexpr double kFullEnough = 0.5;
+constexpr int kFolderTriesMax = 100;
+constexpr size_t kNotCapturedMax = 1000;
+constexpr size_t kNotesMax = 100;
+
+// Two runs that start in the same second choose the same name; the second one takes a number.
+Result<std::unique_ptr<store::RunWriter>> create_writer(store::RunInfo& info, bool may_rename,
+                                                        const store::WriterOptions& options) {
+  FileSystem& files = posix_file_system();
+  const size_t slash = info.dir.find_last_of('/');
+  PARAMEDIC_TRY(files.make_folders(info.dir.substr(0, slash)));
+  const std::string stem = info.dir;
+  for (int i = 2;; ++i) {
+    auto writer = store::RunWriter::create(files, info, options, real_clock());
+    if (writer.ok() || !may_rename || !files.exists(info.dir) || i > kFolderTriesMax) return writer;
+    const bool rings_inside = info.ring_dir == info.dir;
+    info.dir = fmt::format("{}-{}", stem, i);
+    if (rings_inside) info.ring_dir = info.dir;
+  }
+}
+
+}  // namespace
+
+// What comes from the rings goes to the store, to the rules, and to run.json.
+class Agent::Fanout : public store::RowSink {
+ public:
+  explicit Fanout(Agent& agent) : agent_(agent) {}
+
+  void on_stats(const store::StatsRow& row) override {
+    agent_.writer_->on_stats(row);
+    agent_.engine_->on_stats(row);
+  }
+  void on_histogram(const store::HistogramRow& row) override {
+    agent_.writer_->on_histogram(row);
+    agent_.engine_->on_histogram(row);
+  }
+  void on_scalar(const store::ScalarRow& row) override {
+    agent_.writer_->on_scalar(row);
+    agent_.engine_->on_scalar(row);
+  }
+  void on_event(const store::EventRow& row) override {
+    agent_.writer_->on_event(row);
+    agent_.engine_->on_event(row);
+    agent_.on_event(row);
+  }
+  void on_model(const store::ModelRow& row) override {
+    agent_.writer_->on_model(row);
+    agent_.engine_->on_model(row);
+  }
+  void on_tensor_piece(const store::TensorPieceRow& row) override {
+    agent_.writer_->on_tensor_piece(row);
+  }
+
+ private:
+  Agent& agent_;
+};
+
+Result<std::unique_ptr<Agent>> Agent::create(store::RunInfo info, uint64_t disk_bytes_max,
+                                             bool may_rename, AgentCallbacks callbacks) {
+  info.agent_pid = ::getpid();
+  info.agent_start_ticks = start_ticks(::getpid());
+  store::WriterOptions options;
+  options.disk_bytes_max = disk_bytes_max;
+  PARAMEDIC_ASSIGN(auto writer, create_writer(info, may_rename, options));
+  return std::unique_ptr<Agent>(
+      new Agent(std::move(info), std::move(writer), std::move(callbacks)));
+}
+
+Agent::Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer,
+             AgentCallbacks callbacks)
+    : info_(std::move(info)),
+      callbacks_(std::move(callbacks)),
+      writer_(std::move(writer)),
+      engine_(rules::Engine::create(*this)),
+      fanout_(std::make_unique<Fanout>(*this)),
+      rings_(info_.ring_dir, info_.id, [this](const std::string& text) { note_once(text); }),
+      collectors_(make_collectors(CollectorRoots{})) {
+  written_info_ = to_text(info_.to_json());
+}
+
+Agent::~Agent() = default;
+
+void Agent::tick() {
+  rings_.drain(*fanout_);
+  const int64_t now_ns = real_clock().monotonic_ns();
+  if (root_pid_ != 0 && now_ns - sampled_ns_ >= kSampleNs) {
+    sampled_ns_ = now_ns;
+    sample();
+  }
+  if (now_ns - flushed_ns_ >= kFlushNs || rings_.fullest() > kFullEnough) {
+    flushed_ns_ = now_ns;
+    flush();
+  }
+  if (now_ns - info_written_ns_ >= kInfoNs) {
+    info_written_ns_ = now_ns;
+    update_info();
+    write_info();
+  }
+}
+
+void Agent::sample() {
+  const int64_t time_ns = real_clock().wall_ns();
+  for (const auto& collector : collectors_) collector->sample(time_ns, root_pid_, *writer_);
+}
+
+void Agent::flush() {
+  const Status status = writer_->flush();
+  if (!status.ok()) note_once(status.message());
+  for (const std::string& text : writer_->notes()) note_once(text);
+  // Also after a failed flush: the writer has dropped and counted those rows, and a full ring
+  // would only lose the next ones too.
+  rings_.acknowledge();
+}
+
+void Agent::finish(const Ending& ending) {
+  rings_.drain(*fanout_);
+  engine_->finish();
+  flush();
+  update_info();
+  info_.status = ending.status;
+  info_.exit_code = ending.exit_code;
+  info_.signal = ending.signal;
+  info_.ended = static_cast<double>(real_clock().wall_ns()) / 1e9;
+  for (auto& rank : info_.ranks) {
+    const bool died = rank.status == "lost" && ending.status == "failed";
+    if (died) rank.status = "failed";
+  }
+  if (const Status status = writer_->seal(); !status.ok()) note_once(status.message());
+  write_info();
+  if (writer_->lost_rows() > 0) {
+    note_once(fmt::format("{} rows of the capture were lost", writer_->lost_rows()));
+  }
+}
+
+void Agent::update_info() {
+  info_.ranks.clear();
+  info_.overhead_percent.reset();
+  info_.dropped_records = rings_.dropped_records();
+  for (const auto& [number, state] : rings_.ranks()) {
+    store::RunInfo::Rank rank;
+    rank.rank = number;
+    rank.pid = state.newest.pid;
+    rank.host = info_.host;
+    rank.last_step = state.newest.last_step;
+    rank.status = state.running ? "running" : state.newest.closed ? "finished" : "lost";
+    info_.ranks.push_back(rank);
+    info_.world_size = std::max(info_.world_size, state.newest.world_size);
+    info_.steps = std::max(info_.steps, state.newest.last_step + 1);
+    if (state.newest.last_step >= 0) {
+      info_.overhead_percent =
+          std::max(info_.overhead_percent.value_or(0), state.newest.overhead_percent);
+    }
+  }
+}
+
+void Agent::write_info() {
+  std::string text = to_text(info_.to_json());
+  if (text == written_info_) return;
+  const Status status = writer_->write_info(info_);
+  if (!status.ok()) return note_once(status.message());
+  written_info_ = std::move(text);
+}
+
+void Agent::on_event(const store::EventRow& row) {
+  if (row.kind != "attached" && row.kind != "not_captured") return;
+  const auto json = parse_json(row.json, "an event");
+  if (!json.ok()) return;
+  if (row.kind == "attached") {
+    if (info_.framework.empty()) info_.framework = string_or(json.value(), "framework", "");
+    return;
+  }
+  std::pair<std::string, std::string> entry(string_or(json.value(), "what", ""),
+                                            string_or(json.value(), "why", ""));
+  auto& known = info_.not_captured;
+  if (known.size() >= kNotCapturedMax) return;
+  if (std::find(known.begin(), known.end(), entry) == known.end()) {
+    known.push_back(std::move(entry));
+  }
+}
+
+void Agent::on_finding(const std::string& key, const rules::Finding& finding) {
+  store::FindingRow row;
+  row.time_ns = real_clock().wall_ns();
+  row.rank = finding.rank.value_or(0);
+  row.key = key;
+  row.json = to_text(finding.to_json());
+  writer_->on_finding(row);
+  const auto known = std::find_if(findings_.begin(), findings_.end(),
+                                  [&](const KnownFinding& entry) { return entry.key == key; });
+  if (known == findings_.end()) {
+    findings_.push_back({key, finding});
+    callbacks_.finding(finding);
+    return;
+  }
+  const bool worse = finding.severity > known->finding.severity;
+  known->finding = finding;
+  if (worse) callbacks_.finding(finding);
+}
+
+std::vector<rules::Finding> Agent::findings() const {
+  std::vector<rules::Finding> findings;
+  findings.reserve(findings_.size());
+  for (const KnownFinding& entry : findings_) findings.push_back(entry.finding);
+  return findings;
+}
+
+void Agent::note_once(const std::string& text) {
+  if (noted_.size() < kNotesMax && noted_.insert(text).second) callbacks_.note(text);
+}
+
+}  // namespace paramedic::supervise

@@ -1,0 +1,85 @@
+#pragma once
+// The agent's work, whichever process does it: drains the rings of one run into its folder and
+// through the rules, samples resources, and keeps run.json true. Calls no job and no terminal.
+// One thread; `tick` about ten times a second.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "rules/engine.h"
+#include "store/run.h"
+#include "supervise/collectors/collector.h"
+#include "supervise/rings.h"
+
+namespace paramedic::supervise {
+
+// How the job ended; nothing is known of a job that was not our child.
+struct Ending {
+  std::string status;  // finished | failed | stopped | lost
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+};
+
+struct AgentCallbacks {
+  // A problem is new, or has become worse.
+  std::function<void(const rules::Finding&)> finding;
+  // Something could not be done: one sentence, each once.
+  std::function<void(const std::string&)> note;
+};
+
+class Agent : public rules::FindingSink {
+ public:
+  // Makes the run folder `info.dir`. `may_rename`: when the folder exists, a number is appended.
+  static Result<std::unique_ptr<Agent>> create(store::RunInfo info, uint64_t disk_bytes_max,
+                                               bool may_rename, AgentCallbacks callbacks);
+  ~Agent() override;
+
+  // The job has started: `root_pid` and what comes from it are sampled from now on.
+  void watch(pid_t root_pid) { root_pid_ = root_pid; }
+  void tick();
+  // Takes what is left, lets the rules decide, seals the run folder.
+  void finish(const Ending& ending);
+
+  [[nodiscard]] const store::RunInfo& info() const { return info_; }
+  // As they stand now, in the order in which they appeared.
+  [[nodiscard]] std::vector<rules::Finding> findings() const;
+
+  void on_finding(const std::string& key, const rules::Finding& finding) override;
+
+ private:
+  class Fanout;
+  struct KnownFinding {
+    std::string key;
+    rules::Finding finding;
+  };
+
+  Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer, AgentCallbacks callbacks);
+  void on_event(const store::EventRow& row);
+  void sample();
+  void flush();
+  void update_info();
+  void write_info();
+  void note_once(const std::string& text);
+
+  store::RunInfo info_;
+  const AgentCallbacks callbacks_;
+  std::unique_ptr<store::RunWriter> writer_;
+  std::unique_ptr<rules::Engine> engine_;
+  std::unique_ptr<Fanout> fanout_;
+  RingSet rings_;
+  std::vector<std::unique_ptr<Collector>> collectors_;
+  std::vector<KnownFinding> findings_;
+  std::set<std::string> noted_;
+  pid_t root_pid_ = 0;
+  int64_t sampled_ns_ = 0;
+  int64_t flushed_ns_ = 0;
+  int64_t info_written_ns_ = 0;
+  std::string written_info_;
+};
+
+}  // namespace paramedic::supervise

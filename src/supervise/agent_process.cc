@@ -1,0 +1,129 @@
+#include "supervise/agent_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "supervise/process.h"
+
+namespace paramedic::supervise {
+namespace {
+
+constexpr int kTickMs = 100;
+// Nobody waits longer than this for a terminal that was halted by Ctrl-S.
+constexpr int kSayWaitMs = 200;
+
+class AgentLoop {
+ public:
+  AgentLoop(const JobOptions& options, MessageSocket messages)
+      : options_(options), messages_(std::move(messages)) {}
+
+  void run(const store::RunInfo& info) {
+    auto agent = Agent::create(
+        info, options_.disk_bytes_max, options_.name.empty(),
+        {.finding = [this](const rules::Finding& finding) { on_finding(finding); },
+         .note = [this](const std::string& text) { messages_.send({{"note", text}}); }});
+    if (!agent.ok()) {
+      messages_.send({{"note", "nothing is captured: " + agent.status().message()}});
+      return;
+    }
+    agent_ = std::move(agent).value();
+    messages_.send(
+        {{"ready", {{"dir", agent_->info().dir}, {"ring_dir", agent_->info().ring_dir}}}});
+    while (!is_over()) {
+      agent_->tick();
+      pollfd ready{messages_.fd(), POLLIN, 0};
+      ::poll(&ready, 1, kTickMs);
+      while (auto message = messages_.receive()) take(*message);
+    }
+    agent_->finish(ending_);
+    for (const auto& finding : agent_->findings()) {
+      messages_.send({{"finding", finding.to_json()}});
+    }
+  }
+
+ private:
+  // Without a supervisor nobody will tell how the job ended, only that it has.
+  [[nodiscard]] bool is_over() const {
+    if (has_ended_) return true;
+    return !messages_.is_open() && (root_pid_ == 0 || start_ticks(root_pid_) != root_start_ticks_ ||
+                                    !is_running(root_pid_));
+  }
+
+  void take(const Json& message) {
+    if (message.contains("started")) {
+      root_pid_ = static_cast<pid_t>(integer_or(message, "started", 0));
+      root_start_ticks_ = start_ticks(root_pid_);
+      agent_->watch(root_pid_);
+    } else if (message.contains("ended")) {
+      const Json& ended = message["ended"];
+      has_ended_ = true;
+      ending_.status = string_or(ended, "status", "lost");
+      if (ended.contains("exit_code")) ending_.exit_code = integer_or(ended, "exit_code", 0);
+      if (ended.contains("signal")) ending_.signal = integer_or(ended, "signal", 0);
+    }
+  }
+
+  void on_finding(const rules::Finding& finding) {
+    if (finding.severity >= rules::Severity::kWarning) {
+      say(finding_line(finding, agent_->info().dir, options_.color));
+    }
+    const auto& rules = options_.stop_on;
+    if (std::find(rules.begin(), rules.end(), finding.id) != rules.end()) {
+      messages_.send({{"stop", finding.id}});
+    }
+  }
+
+  const JobOptions& options_;
+  MessageSocket messages_;
+  std::unique_ptr<Agent> agent_;
+  pid_t root_pid_ = 0;
+  uint64_t root_start_ticks_ = 0;
+  bool has_ended_ = false;
+  Ending ending_{"lost", std::nullopt, std::nullopt};
+};
+
+}  // namespace
+
+Result<AgentProcess> start_agent(const JobOptions& options, const store::RunInfo& info) {
+  PARAMEDIC_ASSIGN(FdPair sockets, make_socket_pair());
+  const pid_t pid = ::fork();
+  if (pid < 0) return errno_error("cannot start", "the agent", errno);
+  if (pid == 0) {
+    // Out of reach of what is sent to our process group and of the terminal's signals.
+    ::setsid();
+    ::prctl(PR_SET_NAME, "paramedic-agent");
+    sockets.first.reset();
+    // Whoever reads the job's output to its end must not have to wait for the agent as well.
+    if (const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC)); nowhere.valid()) {
+      ::dup2(nowhere.get(), STDIN_FILENO);
+      ::dup2(nowhere.get(), STDOUT_FILENO);
+    }
+    AgentLoop(options, MessageSocket(std::move(sockets.second))).run(info);
+    ::_exit(0);
+  }
+  return AgentProcess{pid, MessageSocket(std::move(sockets.first))};
+}
+
+std::string finding_line(const rules::Finding& finding, const std::string& run_dir, bool color) {
+  const bool is_error = finding.severity == rules::Severity::kError;
+  const char* paint = !color ? "" : is_error ? "\033[31m" : "\033[33m";
+  const std::string at = finding.step ? fmt::format(" at step {}", *finding.step) : "";
+  return fmt::format("{}{} {}{}{}: {} (show: paramedic show {})", paint,
+                     rules::severity_name(finding.severity), finding.id, color ? "\033[0m" : "", at,
+                     finding.message, run_dir.substr(run_dir.find_last_of('/') + 1));
+}
+
+void say(const std::string& text) {
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&ready, 1, kSayWaitMs) != 1) return;
+  (void)write_all(STDERR_FILENO, fmt::format("paramedic: {}\n", text));
+}
+
+}  // namespace paramedic::supervise

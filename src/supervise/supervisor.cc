@@ -1,0 +1,232 @@
+#include "supervise/supervisor.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace paramedic::supervise {
+namespace {
+
+// The last drain, the rules' last word and the sync of the run folder take well under a second on
+// a healthy disk.
+constexpr int64_t kAgentFinishNs = 30'000'000'000;
+
+int64_t now_ns() { return real_clock().monotonic_ns(); }
+
+}  // namespace
+
+Supervisor::Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier> copiers,
+                       AgentProcess agent, int stop_grace_ms)
+    : job_(job),
+      signals_(signals),
+      stop_grace_ms_(stop_grace_ms),
+      copiers_(std::move(copiers)),
+      agent_(std::move(agent)) {
+  const CopierMessage started{CopierMessage::kStarted, job};
+  for (const Copier& copier : copiers_) {
+    (void)!::write(copier.control.get(), &started, sizeof started);
+  }
+  agent_.messages.send({{"started", job}});
+}
+
+void Supervisor::run() {
+  while (!is_done()) {
+    wait_for_events();
+    while (const auto signal = signals_.next()) on_signal(*signal);
+    for (Copier& copier : copiers_) read_copier(copier);
+    read_agent();
+    enforce_deadlines();
+  }
+  terminal_.take_back();
+}
+
+bool Supervisor::is_done() const {
+  if (!has_ended_) return false;
+  if (gave_up_) return true;
+  const bool copying = std::any_of(copiers_.begin(), copiers_.end(),
+                                   [](const Copier& copier) { return copier.control.valid(); });
+  return !copying && !agent_.messages.is_open();
+}
+
+void Supervisor::wait_for_events() {
+  std::vector<pollfd> ready{{signals_.fd(), POLLIN, 0}};
+  for (const Copier& copier : copiers_) {
+    if (copier.control.valid()) ready.push_back({copier.control.get(), POLLIN, 0});
+  }
+  if (agent_.messages.is_open()) ready.push_back({agent_.messages.fd(), POLLIN, 0});
+  ::poll(ready.data(), ready.size(), poll_timeout_ms());
+}
+
+int Supervisor::poll_timeout_ms() const {
+  const auto deadline = has_ended_ ? give_agent_up_at_ns_ : kill_at_ns_;
+  if (!deadline) return -1;
+  return static_cast<int>(std::max<int64_t>(*deadline - now_ns(), 0) / 1'000'000) + 1;
+}
+
+void Supervisor::on_signal(int signal) {
+  switch (signal) {
+    case SIGCHLD:
+      reap();
+      return;
+    case SIGWINCH: {
+      // A copier that stands before a terminal passes the size on first, then the signal.
+      const CopierMessage window{CopierMessage::kWindow, 0};
+      for (const Copier& copier : copiers_) {
+        if (copier.control.valid()) (void)!::write(copier.control.get(), &window, sizeof window);
+      }
+      return;
+    }
+    case SIGTSTP:
+      stop_was_asked_ = can_be_stopped();
+      if (stop_was_asked_) signal_job(SIGTSTP);
+      return;
+    case SIGCONT:
+      stop_was_asked_ = false;
+      if (std::exchange(lend_again_, false) && !has_ended_) terminal_.lend(job_);
+      signal_job(SIGCONT);
+      return;
+    default:
+      if (has_ended_ && signal != SIGUSR1 && signal != SIGUSR2) gave_up_ = true;
+      signal_job(signal);
+  }
+}
+
+void Supervisor::reap() {
+  int status = 0;
+  while (true) {
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
+    if (pid <= 0) return;
+    if (pid == job_) {
+      if (WIFSTOPPED(status)) {
+        on_job_stopped(WSTOPSIG(status));
+      } else {
+        on_job_ended(status);
+      }
+    } else if (pid == agent_.pid && WIFSIGNALED(status)) {
+      note(
+          fmt::format("the agent died of signal {}; the job goes on without being watched, and "
+                      "`paramedic show` reads what was captured",
+                      WTERMSIG(status)));
+    }
+  }
+}
+
+void Supervisor::on_job_stopped(int signal) {
+  if (signal == SIGSTOP) return;  // somebody stopped just the job, and will continue it
+  if (signal == SIGTSTP && !stop_was_asked_ && !terminal_.is_lent()) return;
+  const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (wants_terminal && terminal_.lend(job_)) {
+    signal_job(SIGCONT);
+    return;
+  }
+  if (can_be_stopped()) stop_ourselves();
+}
+
+// As the shell expects of a job that stops. Returns when the shell continues us; the SIGCONT then
+// lies in the signal descriptor.
+void Supervisor::stop_ourselves() {
+  lend_again_ = terminal_.is_lent();
+  terminal_.take_back();
+  // The terminal told the job's group alone. We have it blocked, and SIGCONT will discard it.
+  if (lend_again_) ::kill(0, SIGTSTP);
+  ::raise(SIGSTOP);
+}
+
+void Supervisor::on_job_ended(int status) {
+  has_ended_ = true;
+  wait_status_ = status;
+  give_agent_up_at_ns_ = now_ns() + kAgentFinishNs;
+  const CopierMessage ended{CopierMessage::kEnded, 0};
+  for (const Copier& copier : copiers_) {
+    if (copier.control.valid()) (void)!::write(copier.control.get(), &ended, sizeof ended);
+  }
+  const Ending ending = ending_of(status, was_stopped_);
+  Json message{{"status", ending.status}};
+  if (ending.exit_code) message["exit_code"] = *ending.exit_code;
+  if (ending.signal) message["signal"] = *ending.signal;
+  agent_.messages.send({{"ended", message}});
+}
+
+void Supervisor::read_copier(Copier& copier) {
+  CopierMessage message;
+  while (copier.control.valid()) {
+    const ssize_t got = ::read(copier.control.get(), &message, sizeof message);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got != sizeof message || message.kind == CopierMessage::kDrained) {
+      copier.control.reset();
+    } else if (message.kind == CopierMessage::kLogFailed) {
+      note(fmt::format("the log of the job's output is given up: {}", ::strerror(message.value)));
+    } else if (message.kind == CopierMessage::kSinkFailed && message.value != EPIPE) {
+      note(fmt::format("the job's output cannot be written any more: {}",
+                       ::strerror(message.value)));
+    }
+  }
+}
+
+void Supervisor::read_agent() {
+  while (auto message = agent_.messages.receive()) {
+    if (message->contains("note")) note(string_or(*message, "note", ""));
+    if (message->contains("stop") && !has_ended_ && !was_stopped_) stop_job();
+    if (message->contains("finding")) {
+      auto finding = rules::Finding::from_json((*message)["finding"]);
+      if (finding.ok()) findings_.push_back(std::move(finding).value());
+    }
+  }
+}
+
+void Supervisor::stop_job() {
+  was_stopped_ = true;
+  kill_at_ns_ = now_ns() + int64_t{stop_grace_ms_} * 1'000'000;
+  signal_job(SIGTERM);
+  signal_job(SIGCONT);  // a stopped process would not act on it
+}
+
+void Supervisor::enforce_deadlines() {
+  if (!has_ended_ && kill_at_ns_ && now_ns() >= *kill_at_ns_) {
+    kill_at_ns_.reset();
+    signal_job(SIGKILL);
+  }
+  if (has_ended_ && now_ns() >= *give_agent_up_at_ns_) {
+    give_agent_up_at_ns_.reset();
+    if (!agent_.messages.is_open()) return;
+    agent_.messages.close();
+    ::kill(agent_.pid, SIGKILL);
+    note("the agent did not finish in time; `paramedic show` reads what was captured");
+  }
+}
+
+void Supervisor::signal_job(int signal) const {
+  // Once the command has been waited for, its number may belong to somebody else.
+  if (!has_ended_) ::kill(-job_, signal);
+}
+
+void Supervisor::note(std::string text) {
+  say(text);
+  notes_.push_back(std::move(text));
+}
+
+Ending ending_of(int wait_status, bool was_stopped) {
+  Ending ending;
+  if (WIFSIGNALED(wait_status)) {
+    ending.signal = WTERMSIG(wait_status);
+  } else {
+    ending.exit_code = WEXITSTATUS(wait_status);
+  }
+  ending.status = was_stopped ? "stopped" : ending.exit_code == 0 ? "finished" : "failed";
+  return ending;
+}
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+}  // namespace paramedic::supervise

@@ -1,0 +1,74 @@
+#pragma once
+// Stands in for the job towards whoever started us: hands signals on, lends the terminal, stops
+// and goes on when the job does, and knows how the job ended. Main thread, the only one.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervise/agent_process.h"
+#include "supervise/copier.h"
+#include "supervise/signals.h"
+#include "supervise/terminal.h"
+
+namespace paramedic::supervise {
+
+class Supervisor {
+ public:
+  // `job`: the started command, leader of its own process group.
+  Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier> copiers, AgentProcess agent,
+             int stop_grace_ms);
+
+  // Until the command has ended, all that it wrote was copied, and the agent has finished. Once
+  // the command has ended any of SIGINT, SIGTERM, SIGHUP, SIGQUIT ends the waiting.
+  void run();
+
+  // waitpid's status of the command.
+  [[nodiscard]] int wait_status() const { return wait_status_; }
+  // Whether a rule stopped it.
+  [[nodiscard]] bool was_stopped() const { return was_stopped_; }
+  [[nodiscard]] std::vector<rules::Finding> take_findings() { return std::move(findings_); }
+  [[nodiscard]] std::vector<std::string> take_notes() { return std::move(notes_); }
+
+ private:
+  void wait_for_events();
+  [[nodiscard]] int poll_timeout_ms() const;
+  [[nodiscard]] bool is_done() const;
+
+  void on_signal(int signal);
+  void reap();
+  void on_job_stopped(int signal);
+  void stop_ourselves();
+  void on_job_ended(int status);
+
+  void read_copier(Copier& copier);
+  void read_agent();
+  void stop_job();
+  void enforce_deadlines();
+  void signal_job(int signal) const;
+  void note(std::string text);
+
+  const pid_t job_;
+  const SignalGuard& signals_;
+  const int stop_grace_ms_;
+  Terminal terminal_;
+  std::vector<Copier> copiers_;
+  AgentProcess agent_;
+  bool has_ended_ = false;
+  bool gave_up_ = false;         // a signal ended the waiting
+  bool stop_was_asked_ = false;  // by SIGTSTP to us
+  bool lend_again_ = false;      // the job had the terminal when we were stopped
+  bool was_stopped_ = false;
+  int wait_status_ = 0;
+  std::optional<int64_t> kill_at_ns_;
+  std::optional<int64_t> give_agent_up_at_ns_;
+  std::vector<rules::Finding> findings_;
+  std::vector<std::string> notes_;
+};
+
+// How the job ended, in the words of run.json.
+Ending ending_of(int wait_status, bool was_stopped);
+// What a shell makes of it: the exit code, or 128+N after signal N.
+int exit_code_of(int wait_status);
+
+}  // namespace paramedic::supervise

@@ -1,0 +1,35 @@
+#pragma once
+// The controlling terminal, lent to the job when the job first wants to read from it. Main thread.
+//
+// Our own process group stays in the foreground until then: a pager behind us in a pipeline and a
+// shell script around us keep the terminal that they would have without us (docs/design/0006).
+
+#include <sys/types.h>
+
+#include "supervise/fd.h"
+
+namespace paramedic::supervise {
+
+class Terminal {
+ public:
+  // Without a controlling terminal every question below answers no.
+  Terminal();
+
+  // Whether our group may use the terminal now.
+  [[nodiscard]] bool is_ours() const;
+  // Gives it to `group` if it is ours to give. True when `group` has it afterwards.
+  bool lend(pid_t group);
+  // Takes it back from the group that it was lent to, if that still has it.
+  void take_back();
+  [[nodiscard]] bool is_lent() const { return borrower_ != 0; }
+
+ private:
+  Fd tty_;
+  pid_t borrower_ = 0;
+};
+
+// Whether a stop signal would really stop our process group: the kernel ignores them where no
+// shell is left that could continue it.
+bool can_be_stopped();
+
+}  // namespace paramedic::supervise
