@@ -1,10 +1,10 @@
 // How a view of any type is brought before the kernels, with or without a histogram.
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
+#include <cstring>
 
-#include "stats/count_tables.h"
 #include "stats/decode.h"
 #include "stats/element.h"
 #include "stats/flat_view.h"
@@ -21,24 +21,27 @@ void add_stats(const Kernels& kernels, const double* x, size_t count, TensorStat
   kernels.stats_f64(x, count, into);
 }
 
-// Sign and exponent of a float32, as they lie: 0 for zeros and denormals, 255 for NaN and Inf.
-uint32_t slot_of(float x) { return std::bit_cast<uint32_t>(x) >> 23; }
-
-// The bin of a float64, or 512 for NaN and Inf.
-constexpr uint32_t kNoBin = Histogram::kBins;
-uint32_t slot_of(double x) {
-  const uint64_t bits = std::bit_cast<uint64_t>(x);
-  const auto exponent = static_cast<uint32_t>(bits >> 52) & 2047;  // biased by 1023
-  const uint32_t bin = std::clamp(exponent, 1023U - 127, 1023U + 127) - (1023 - 128);
-  const uint32_t signed_bin = (static_cast<uint32_t>(bits >> 63) << 8) + ((bits << 1) ? bin : 0);
-  return exponent == 2047 ? kNoBin : signed_bin;
+void add_stats(const Kernels& kernels, const float* x, size_t count, TensorStats& into,
+               SlotTables& slots) {
+  kernels.stats_slots_f32(x, count, into, slots);
+}
+void add_stats(const Kernels& kernels, const double* x, size_t count, TensorStats& into,
+               SlotTables& slots) {
+  kernels.stats_slots_f64(x, count, into, slots);
 }
 
-using SlotCounts = CountTables<Histogram::kBins + 1>;
+using SlotCounts = std::array<uint64_t, SlotTables::kSlots>;
 
-// Bins of float32 data from the counts of sign and exponent. Zeros and denormals share a slot;
+void flush(SlotTables& tables, SlotCounts& into) {
+  for (const auto& table : tables.counts) {
+    for (size_t slot = 0; slot < SlotTables::kSlots; ++slot) into[slot] += table[slot];
+  }
+  tables = SlotTables();
+}
+
+// Bins from the counts of sign and exponent. Zeros and denormals share a slot;
 // the statistics of the same elements tell them apart.
-void bins_from_f32(const SlotCounts& slots, const TensorStats& stats, Histogram& histogram) {
+void set_bins(const SlotCounts& slots, const TensorStats& stats, Histogram& histogram) {
   uint64_t negative_normal = 0;
   for (uint32_t exponent = 1; exponent <= 254; ++exponent) {
     histogram.bins[exponent + 1] = slots[exponent];
@@ -56,11 +59,6 @@ void bins_from_f32(const SlotCounts& slots, const TensorStats& stats, Histogram&
 
 bool one_byte(DType dtype) { return dtype_bytes(dtype) == 1; }
 
-bool decodes_to_f64(DType dtype) {
-  return dtype == DType::kFloat64 || dtype_bytes(dtype) == 8 || dtype == DType::kInt32 ||
-         dtype == DType::kUint32;
-}
-
 TensorStats plain_stats(const Kernels& kernels, const FlatView& flat, DType dtype) {
   TensorStats stats;
   for_each_chunk(flat, [&](const void* elements, size_t count) {
@@ -70,63 +68,73 @@ TensorStats plain_stats(const Kernels& kernels, const FlatView& flat, DType dtyp
   return stats;
 }
 
-// The histogram is a second loop over pieces that are still in the first-level cache.
 TensorStats stats_with_histogram(const Kernels& kernels, const FlatView& flat, DType dtype,
                                  Histogram& histogram) {
+  // So that 32 bits hold the counts of a table.
+  constexpr size_t kMaxBetweenFlushes = size_t{1} << 30;
   TensorStats stats;
-  SlotCounts slots;
+  SlotTables tables;
+  SlotCounts slots = {};
   size_t unflushed = 0;
   const auto add = [&](const auto* x, size_t count) {
-    for (size_t begin = 0; begin < count; begin += kChunk) {
-      const size_t part = std::min(kChunk, count - begin);
-      add_stats(kernels, x + begin, part, stats);
-      slots.add(x + begin, part, [](auto value) { return slot_of(value); });
+    while (count > 0) {
+      const size_t part = std::min(count, kMaxBetweenFlushes - unflushed);
+      add_stats(kernels, x, part, stats, tables);
+      x += part;
+      count -= part;
       unflushed += part;
-      if (unflushed >= SlotCounts::kMaxBetweenFlushes - kChunk) {
-        slots.flush();
-        unflushed = 0;
-      }
+      if (unflushed < kMaxBetweenFlushes) continue;
+      flush(tables, slots);
+      unflushed = 0;
     }
   };
   for_each_chunk(flat, [&](const void* elements, size_t count) {
     with_decoded(kernels, dtype, elements, count, add);
   });
-  slots.flush();
-  if (decodes_to_f64(dtype)) {
-    for (uint32_t bin = 0; bin < Histogram::kBins; ++bin) histogram.bins[bin] = slots[bin];
-  } else {
-    bins_from_f32(slots, stats, histogram);
-  }
+  flush(tables, slots);
+  set_bins(slots, stats, histogram);
   return stats;
 }
 
 // A byte has 256 values: once each is counted, all else follows exactly.
-TensorStats one_byte_stats(const FlatView& flat, DType dtype, Histogram* histogram) {
-  using ByteCounts = CountTables<256>;
-  ByteCounts counts;
-  size_t unflushed = 0;
-  for_each_chunk(flat, [&](const void* elements, size_t count) {
-    const auto* x = static_cast<const uint8_t*>(elements);
-    while (count > 0) {
-      const size_t part = std::min(count, ByteCounts::kMaxBetweenFlushes - unflushed);
-      counts.add(x, part, [](uint8_t byte) { return byte; });
-      x += part;
-      count -= part;
-      unflushed += part;
-      if (unflushed < ByteCounts::kMaxBetweenFlushes) continue;
-      counts.flush();
-      unflushed = 0;
+struct ByteCounts {
+  std::array<uint64_t, 256> totals = {};
+
+  // Increments of one counter wait for each other, so eight tables take turns.
+  void add(const uint8_t* x, size_t count) {
+    constexpr size_t kTables = 8;
+    constexpr size_t kMaxBetweenFlushes = size_t{1} << 30;
+    for (size_t begin = 0; begin < count; begin += kMaxBetweenFlushes) {
+      const size_t end = std::min(count, begin + kMaxBetweenFlushes);
+      uint32_t tables[kTables][256] = {};
+      size_t i = begin;
+      for (; i + kTables <= end; i += kTables) {
+        uint64_t bytes = 0;
+        std::memcpy(&bytes, x + i, sizeof bytes);
+        for (size_t k = 0; k < kTables; ++k) ++tables[k][(bytes >> (8 * k)) & 255];
+      }
+      for (; i < end; ++i) ++tables[0][x[i]];
+      for (const auto& table : tables) {
+        for (size_t byte = 0; byte < totals.size(); ++byte) totals[byte] += table[byte];
+      }
     }
+  }
+};
+
+TensorStats one_byte_stats(const FlatView& flat, DType dtype, Histogram* histogram) {
+  ByteCounts counts;
+  for_each_chunk(flat, [&](const void* elements, size_t count) {
+    counts.add(static_cast<const uint8_t*>(elements), count);
   });
-  counts.flush();
   TensorStats stats;
   const ByteValues& values = byte_values(dtype);
   for (uint32_t byte = 0; byte < 256; ++byte) {
-    if (counts[byte] == 0) continue;
+    const uint64_t times = counts.totals[byte];
+    if (times == 0) continue;
     const auto value = static_cast<double>(values[byte]);
-    add_element(value, counts[byte], stats);
+    add_element(value, times, stats);
     if (histogram != nullptr && std::isfinite(value)) {
-      histogram->bins[histogram_bin(value)] += counts[byte];
+      histogram->bins[histogram_bin(value)] += times;
     }
   }
   return stats;

@@ -17,24 +17,24 @@ ByteValues make_table(Value value) {
 }  // namespace
 
 const ByteValues& byte_values(DType dtype) {
-  static const ByteValues kE4m3fn = make_table(f8e4m3fn_value);
-  static const ByteValues kE5m2 = make_table(f8e5m2_value);
-  static const ByteValues kInt8 =
+  static const ByteValues e4m3fn = make_table(f8e4m3fn_value);
+  static const ByteValues e5m2 = make_table(f8e5m2_value);
+  static const ByteValues int8 =
       make_table([](uint8_t byte) { return static_cast<float>(static_cast<int8_t>(byte)); });
-  static const ByteValues kUint8 =
-      make_table([](uint8_t byte) { return static_cast<float>(byte); });
-  static const ByteValues kBool = make_table([](uint8_t byte) { return byte != 0 ? 1.0F : 0.0F; });
+  static const ByteValues uint8 = make_table([](uint8_t byte) { return static_cast<float>(byte); });
+  static const ByteValues boolean =
+      make_table([](uint8_t byte) { return byte != 0 ? 1.0F : 0.0F; });
   switch (dtype) {
     case DType::kFloat8E4m3fn:
-      return kE4m3fn;
+      return e4m3fn;
     case DType::kFloat8E5m2:
-      return kE5m2;
+      return e5m2;
     case DType::kInt8:
-      return kInt8;
+      return int8;
     case DType::kBool:
-      return kBool;
+      return boolean;
     default:
-      return kUint8;
+      return uint8;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -124,7 +125,8 @@ std::string describe(const Kernels& kernels, const Case& subject, const std::str
 }
 
 std::string compare(const char* what, double expected, double got) {
-  const bool same = std::memcmp(&expected, &got, sizeof got) == 0;
+  // By their bits, which tells -0 from +0.
+  const bool same = std::bit_cast<uint64_t>(expected) == std::bit_cast<uint64_t>(got);
   if (same) return "";
   return std::string(what) + " is " + std::to_string(got) + ", not " + std::to_string(expected);
 }

@@ -15,6 +15,14 @@ namespace paramedic::stats {
 // doubles, which stay in the first-level cache between the passes over them.
 constexpr size_t kChunk = 1024;
 
+// Counts of float32 elements by their sign and exponent as they lie (the upper 9 bits), from which
+// the histogram follows. Increments of one counter wait for each other, so eight tables take turns.
+struct SlotTables {
+  static constexpr size_t kTables = 8;
+  static constexpr size_t kSlots = 512;
+  uint32_t counts[kTables][kSlots] = {};
+};
+
 // What of a run of elements lies where; `inside` counts those in [low, high].
 struct RunMarks {
   bool alive = false;
@@ -28,6 +36,9 @@ struct Kernels {
   // Add the elements to `into`.
   void (*stats_f32)(const float* x, size_t count, TensorStats& into);
   void (*stats_f64)(const double* x, size_t count, TensorStats& into);
+  // The same, counting each element in `slots` too.
+  void (*stats_slots_f32)(const float* x, size_t count, TensorStats& into, SlotTables& slots);
+  void (*stats_slots_f64)(const double* x, size_t count, TensorStats& into, SlotTables& slots);
 
   void (*decode_f16)(const void* from, size_t count, float* to);
   void (*decode_bf16)(const void* from, size_t count, float* to);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -37,8 +38,8 @@ TEST(kernels, agree_on_every_length_around_the_vectors_and_blocks) {
   std::mt19937_64 random(7);
   std::vector<float> data(4096 * 2 + 40);
   for (float& x : data) x = static_cast<float>(random() % 2001) / 1000 - 1;
-  std::vector<int64_t> counts;
-  for (int64_t n = 0; n < 70; ++n) counts.push_back(n);
+  std::vector<int64_t> counts(70);
+  std::iota(counts.begin(), counts.end(), 0);
   for (const int64_t middle : {1024, 4096, 8192}) {
     for (int64_t n = middle - 3; n <= middle + 20; ++n) counts.push_back(n);
   }
@@ -94,8 +95,8 @@ TEST(kernels, decode_half_precision_as_numpy_does) {
   for (const Kernels* kernels : supported_kernels()) {
     // More than once, so that both the vectors and the rest are used.
     for (size_t skip = 0; skip < 5; ++skip) {
-      std::vector<uint16_t> from;
-      for (size_t i = 0; i < 64 + skip; ++i) from.push_back(bits[(i + skip) % bits.size()]);
+      std::vector<uint16_t> from(64 + skip);
+      for (size_t i = 0; i < from.size(); ++i) from[i] = bits[(i + skip) % bits.size()];
       std::vector<float> to(from.size());
       kernels->decode_f16(from.data(), from.size(), to.data());
       for (size_t i = 0; i < to.size(); ++i) {

@@ -25,6 +25,21 @@ void add_stats(const T* x, size_t count, TensorStats& into) {
   }
 }
 
+void add_stats_slots_f32(const float* x, size_t count, TensorStats& into, SlotTables& slots) {
+  add_stats(x, count, into);
+  count_slots(x, count, slots);
+}
+
+void add_stats_slots_f64(const double* x, size_t count, TensorStats& into, SlotTables& slots) {
+  add_stats(x, count, into);
+  float slot_floats[kChunk];
+  for (size_t begin = 0; begin < count; begin += kChunk) {
+    const size_t part = count - begin < kChunk ? count - begin : kChunk;
+    to_slot_floats(x + begin, part, slot_floats);
+    count_slots(slot_floats, part, slots);
+  }
+}
+
 void convert_f16(const void* from, size_t count, float* to) {
   const uint16_t* x = static_cast<const uint16_t*>(from);
   for (size_t i = 0; i < count; ++i) to[i] = f16_value(x[i]);
@@ -34,6 +49,8 @@ constexpr Kernels kScalar = {
     .name = "scalar",
     .stats_f32 = add_stats<float>,
     .stats_f64 = add_stats<double>,
+    .stats_slots_f32 = add_stats_slots_f32,
+    .stats_slots_f64 = add_stats_slots_f64,
     .decode_f16 = convert_f16,
     .decode_bf16 = convert_bf16,
     .decode_i16 = convert<int16_t, float>,

@@ -81,8 +81,8 @@ struct Sums {
 // One block of whole vectors. A block is first read as if all of it were finite, which makes the
 // loop nearly twice as fast; `sum_abs` tells whether that was wrong, and then the block, still in
 // the cache, is read again with masks. Returns false, with `into` untouched, in that case.
-template <bool kAllFinite, typename T>
-HWY_ATTR bool add_block(const T* x, size_t count, TensorStats& into) {
+template <bool kAllFinite, bool kCountSlots, typename T>
+HWY_ATTR bool add_block(const T* x, size_t count, TensorStats& into, SlotTables* slots) {
   const hn::ScalableTag<T> d;
   using D = decltype(d);
   const auto zero = hn::Zero(d);
@@ -97,6 +97,10 @@ HWY_ATTR bool add_block(const T* x, size_t count, TensorStats& into) {
   for (size_t i = 0; i < count; i += hn::Lanes(d)) {
     auto v = hn::LoadU(d, x + i);
     zeros.add(hn::Eq(v, zero));
+    // In between the vector instructions, since it keeps other units busy.
+    if constexpr (kCountSlots && sizeof(T) == sizeof(float)) {
+      for (size_t k = 0; k < hn::Lanes(d); k += 4) count_four(x + i + k, slots->counts + k % 8);
+    }
     if constexpr (kAllFinite) {
       min = hn::Min(v, min);
       max = hn::Max(v, max);
@@ -145,24 +149,41 @@ HWY_ATTR bool add_block(const T* x, size_t count, TensorStats& into) {
 }
 
 // Whole vectors; returns how many elements that were.
-template <typename T>
-HWY_ATTR size_t add_vectors(const T* x, size_t count, TensorStats& into) {
+template <bool kCountSlots, typename T>
+HWY_ATTR size_t add_vectors(const T* x, size_t count, TensorStats& into, SlotTables* slots) {
   const size_t whole = count - count % hn::Lanes(hn::ScalableTag<T>());
   for (size_t begin = 0; begin < whole; begin += kBlock) {
     const size_t block = whole - begin < kBlock ? whole - begin : kBlock;
-    if (!add_block<true>(x + begin, block, into)) add_block<false>(x + begin, block, into);
+    if (!add_block<true, kCountSlots>(x + begin, block, into, slots)) {
+      add_block<false, false>(x + begin, block, into, slots);
+    }
   }
   return whole;
 }
 
 HWY_ATTR void stats_f32(const float* x, size_t count, TensorStats& into) {
-  const size_t done = add_vectors(x, count, into);
+  const size_t done = add_vectors<false>(x, count, into, nullptr);
   if (done < count) scalar_kernels().stats_f32(x + done, count - done, into);
 }
 
 HWY_ATTR void stats_f64(const double* x, size_t count, TensorStats& into) {
-  const size_t done = add_vectors(x, count, into);
+  const size_t done = add_vectors<false>(x, count, into, nullptr);
   if (done < count) scalar_kernels().stats_f64(x + done, count - done, into);
+}
+
+HWY_ATTR void stats_slots_f32(const float* x, size_t count, TensorStats& into, SlotTables& slots) {
+  const size_t done = add_vectors<true>(x, count, into, &slots);
+  if (done < count) scalar_kernels().stats_slots_f32(x + done, count - done, into, slots);
+}
+
+HWY_ATTR void stats_slots_f64(const double* x, size_t count, TensorStats& into, SlotTables& slots) {
+  float slot_floats[kChunk];
+  for (size_t begin = 0; begin < count; begin += kChunk) {
+    const size_t part = count - begin < kChunk ? count - begin : kChunk;
+    stats_f64(x + begin, part, into);
+    to_slot_floats(x + begin, part, slot_floats);
+    count_slots(slot_floats, part, slots);
+  }
 }
 
 HWY_ATTR void convert_f16(const void* from, size_t count, float* to) {
@@ -208,6 +229,8 @@ const Kernels kKernels = {
 #endif
     .stats_f32 = stats_f32,
     .stats_f64 = stats_f64,
+    .stats_slots_f32 = stats_slots_f32,
+    .stats_slots_f64 = stats_slots_f64,
     .decode_f16 = convert_f16,
     .decode_bf16 = convert_bf16,
     .decode_i16 = convert<int16_t, float>,
@@ -281,8 +304,8 @@ Supported find_supported() {
 }
 
 const Supported& supported() {
-  static const Supported kFound = find_supported();
-  return kFound;
+  static const Supported found = find_supported();
+  return found;
 }
 
 }  // namespace
