@@ -46,7 +46,7 @@ void Budget::step_done(int64_t step_ns, int64_t spent_ns, uint32_t kinds) {
   step_time_ns_ += time_ns;
   spent_ns_ += cost_ns;
 
-  const double income_ns = share_ * time_ns;
+  const double income_ns = kAimedShare * share_ * time_ns;
   const double repaid_ns = std::min(loan_ns_, kRepaymentShare * income_ns);
   loan_ns_ -= repaid_ns;
   const double limit_ns = std::max(share_ * kBucketStepTimeNs, estimates_ns) + loan_ns_;

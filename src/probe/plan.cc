@@ -17,9 +17,6 @@ constexpr std::string_view kDefaultPlan =
     "collection gradients kind=gradient interval=10 what=stats\n"
     "collection activations kind=activation interval=50 what=stats,units\n";
 
-// Longer patterns could overflow the stack of std::regex when a name is matched.
-constexpr size_t kPatternBytesMax = 256;
-
 struct Word {
   std::string_view name;
   uint32_t bit;
@@ -118,17 +115,11 @@ Result<std::vector<int64_t>> parse_steps(std::string_view text, Place place) {
   return steps;
 }
 
-Result<std::regex> parse_regex(const std::string& pattern, Place place) {
-  if (pattern.size() > kPatternBytesMax) {
-    return wrong(place, "the regex is longer than " + std::to_string(kPatternBytesMax) + " bytes",
-                 "split the collection");
-  }
-  try {
-    return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& error) {
-    return wrong(place, "the regex " + quoted(pattern) + " is not valid: " + error.what(),
-                 "ECMAScript syntax, as in JavaScript; matched anywhere in the name");
-  }
+Result<NamePattern> parse_pattern(std::string_view text, Place place) {
+  Result<NamePattern> pattern = NamePattern::compile(std::string(text));
+  if (pattern.ok()) return pattern;
+  return wrong(place, "the regex " + quoted(text) + " is not valid: " + pattern.status().message(),
+               "POSIX extended syntax, found anywhere in the name; '.' matches any character");
 }
 
 Status set_option(Collection* into, std::string_view key, std::string_view value, Place place) {
@@ -147,8 +138,7 @@ Status set_option(Collection* into, std::string_view key, std::string_view value
   } else if (key == "steps") {
     PARAMEDIC_ASSIGN(into->steps, parse_steps(value, place));
   } else if (key == "regex") {
-    into->pattern = value;
-    PARAMEDIC_ASSIGN(into->regex, parse_regex(into->pattern, place));
+    PARAMEDIC_ASSIGN(into->pattern, parse_pattern(value, place));
   } else {
     place.column -= key.size() + 1;
     return wrong(place, "unknown key " + quoted(key),
@@ -264,8 +254,7 @@ uint32_t Plan::collections_of(Kind kind, const std::string& name) const {
   for (size_t i = 0; i < collections.size(); i++) {
     const Collection& collection = collections[i];
     if ((collection.kinds & bit_of(kind)) == 0) continue;
-    if (!collection.pattern.empty() && !std::regex_search(name, collection.regex)) continue;
-    mask |= 1U << i;
+    if (collection.pattern.matches(name)) mask |= 1U << i;
   }
   return mask;
 }

@@ -4,12 +4,12 @@
 // checks a plan with the same `parse_plan`.
 
 #include <cstdint>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "probe/name_pattern.h"
 #include "record/format.h"
 
 namespace paramedic::probe {
@@ -38,8 +38,7 @@ struct Collection {
   int64_t end = -1;            // the first step that is no longer captured; -1: none
   std::vector<int64_t> steps;  // in rising order; captured whatever the budget says
   uint32_t what = kWhatStats;
-  std::string pattern;  // "" matches every name
-  std::regex regex;     // of `pattern`; matched anywhere in the name
+  NamePattern pattern;
 
   // Whether the plan asks for `step`, as a step of the interval or explicitly.
   [[nodiscard]] bool is_due(int64_t step) const;
@@ -51,7 +50,7 @@ struct Collection {
 struct Plan {
   std::vector<Collection> collections;
 
-  // Bits of the collections that a tensor belongs to. May throw what std::regex throws.
+  // Bits of the collections that a tensor belongs to.
   [[nodiscard]] uint32_t collections_of(record::Kind kind, const std::string& name) const;
 };
 

@@ -85,7 +85,7 @@ void switch_off(paramedic_probe* probe, const char* why) {
 }
 
 // Every function of the interface that does something runs in here. What the standard library
-// throws (no memory, a regex too complex) ends at this edge and switches the probe off.
+// throws (no memory) ends at this edge and switches the probe off.
 template <typename T, typename Body>
 T guarded(paramedic_probe* probe, T otherwise, Body&& body) noexcept {
   if (!works(probe)) return otherwise;
