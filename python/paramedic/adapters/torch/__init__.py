@@ -16,6 +16,7 @@ from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
+from paramedic.adapters.torch.nan_origin import NanOrigin
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
@@ -50,6 +51,10 @@ class Adapter:
         facts = ModelFacts(session, models, self.origins)
         self.steps = Steps(session, source, definitions, models, facts, phases, reader)
         self.losses = Losses(session, source, definitions, phases, facts, models, reader)
+        nan_origin = NanOrigin(session, source, models, self.steps)
+        self.losses.on_alarm = nan_origin.loss_alarm
+        self.steps.before_update.append(nan_origin.before_update)
+        self.steps.on_step_end.append(nan_origin.keep_random_state)
         self.activations = Activations(session, models, definitions)
         self.loaders = Loaders(session, source, phases, facts)
         self.steps.backward_ns = lambda: self.losses.backward_ns

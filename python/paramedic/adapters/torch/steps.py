@@ -71,6 +71,7 @@ class Steps:
         # Optimizers, and lines of backward, that this step has seen.
         self._stepped: Set[int] = set()
         self._lines: Set[str] = set()
+        self._fit_seen = -1
         self.on_step_end: List[Callable[[], None]] = []
         self.before_update: List[Callable[[Stepper, Any], None]] = []
         self.after_update: List[Callable[[Stepper, Any], None]] = []
@@ -91,6 +92,10 @@ class Steps:
         """Those alive, in the order of their construction."""
         references = [stepper.reference() for stepper in self._steppers.values()]
         return [optimizer for optimizer in references if optimizer is not None]
+
+    def steppers(self) -> List[Stepper]:
+        """What is kept of those alive."""
+        return [s for s in self._steppers.values() if s.reference() is not None]
 
     def new_optimizer(self, optimizer: Any) -> None:
         """An optimizer was constructed: its model may be one that is not known."""
@@ -284,6 +289,11 @@ class Steps:
         self._lines.clear()
         due = session.due
         session.spent_ns += perf_counter_ns() - begun
+        if self._fit_seen != session.fit:
+            # What finding and telling a model costs is paid once: the budget is for what recurs.
+            self._fit_seen = session.fit
+            probe.scalar(session.step, "attach_ms", session.spent_ns / 1e6)
+            session.spent_ns = 0
         probe.step_done(session.step, step_ns, max(0, session.spent_ns), due)
         session.spent_ns = 0
         session.step += 1
@@ -294,6 +304,7 @@ class Steps:
         self._labels.clear()
         self._stepped.clear()
         self._lines.clear()
+        self._fit_seen = -1
 
 
 def _has_closure(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:

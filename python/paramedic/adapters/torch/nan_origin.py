@@ -1,0 +1,239 @@
+"""Finds the line at which the first non-finite value was born.
+
+Two cheap sentinels run at each step: the loss, which is read anyway, and the gradients of two small
+parameters, one of the first and one of the last layer. At the first alarm, once in a run, the
+iteration is repeated in a forked child under a recorder (`nan_replay`): parameters are still those
+of the iteration, the user's frame is alive with all its variables, and the random state of the
+iteration's start is kept. The job waits for the child, as a rule well under a second, at most
+`LIMIT_S`; it cannot reach the job. Method and measurements: docs/design/0006-nan-origin.md.
+"""
+
+import json
+import math
+import os
+import select
+import signal
+import sys
+import warnings
+import weakref
+from time import monotonic
+from typing import Any, Dict, List, Optional, Tuple
+
+from paramedic.adapters.torch.names import Models
+from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.source import Source, where
+from paramedic.adapters.torch.steps import Stepper, Steps
+
+LIMIT_S = 20
+MAX_ANSWER_BYTES = 256 << 10
+# Alarms looked into; the first that gives a line ends the search.
+MAX_ALARMS = 3
+
+Place = Tuple[str, int, str]
+
+
+class NanOrigin:
+    """The sentinels, and the parent's side of the search."""
+
+    def __init__(self, session: Session, source: Source, models: Models, steps: Steps) -> None:
+        self._session = session
+        self._source = source
+        self._models = models
+        self._steps = steps
+        self._tap = session.tap("origin of a NaN")
+        self._alarms = 0
+        self._found = False
+        self._random_state: Any = None
+        self._get_random_state = session.torch.get_rng_state
+        # By optimizer: the two parameters to look at.
+        self._watched: Dict[int, Tuple[int, List[Any]]] = {}
+        session.on_open.append(self.keep_random_state)
+        session.on_fork.append(self._watched.clear)
+
+    def keep_random_state(self) -> None:
+        """The state at the start of an iteration: 5 KB, about a microsecond."""
+        if not self._found and self._tap.on:
+            self._random_state = self._get_random_state()
+
+    def loss_alarm(self, spot: Place, frame: Any, value: float) -> None:
+        """A loss is not finite; its backward pass has not begun."""
+        if not self._armed():
+            return
+        try:
+            self._search("loss", spot, frame, f"the loss is {value}")
+        except Exception as error:
+            self._tap.fail(error)
+
+    def before_update(self, stepper: Stepper, optimizer: Any) -> None:
+        """Looks at two gradients; costs two small sums on unwatched memory of the job."""
+        if not self._armed():
+            return
+        try:
+            for reference in self._sentinels(stepper, optimizer):
+                parameter = reference()
+                gradient = None if parameter is None else parameter.grad
+                if gradient is None or gradient.requires_grad or gradient.is_sparse:
+                    continue
+                if not math.isfinite(gradient.sum().item()):
+                    name = self._models.parameter(parameter)
+                    frame = self._source.frame(sys._getframe(1))
+                    why = f"the gradient of {name} is not finite"
+                    self._search("gradient", stepper.place, frame, why)
+                    return
+        except Exception as error:
+            self._tap.fail(error)
+
+    def _armed(self) -> bool:
+        return self._tap.on and not self._found and self._alarms < MAX_ALARMS
+
+    def _sentinels(self, stepper: Stepper, optimizer: Any) -> List[Any]:
+        groups = optimizer.param_groups
+        count = sum(len(group["params"]) for group in groups)
+        known = self._watched.get(id(stepper))
+        if known is not None and known[0] == count:
+            return known[1]
+        parameters = [
+            parameter
+            for group in groups
+            for parameter in group["params"]
+            if parameter.is_cpu and parameter.requires_grad and parameter.is_floating_point()
+        ]
+        # Of weight and bias the smaller one: a bias as a rule.
+        ends = [parameters[:2], parameters[-2:]]
+        chosen = [min(end, key=lambda p: p.numel()) for end in ends if end]
+        chosen = chosen[:1] if len(chosen) == 2 and chosen[0] is chosen[1] else chosen
+        # Weak, or the watch would keep a model alive that the job has dropped.
+        references = [weakref.ref(parameter) for parameter in chosen]
+        self._watched[id(stepper)] = (count, references)
+        return references
+
+    def _search(self, alarm: str, spot: Place, frame: Any, why: str) -> None:
+        self._alarms += 1
+        torch = self._session.torch
+        answer: Dict[str, Any] = {}
+        weights = self._non_finite_weights()
+        if weights and self._alarms == 1:
+            # The values of the iteration that spoiled them are gone.
+            answer = self._born_in_update(weights)
+        elif torch.cuda.is_available() and torch.cuda.is_initialized():
+            self._session.not_captured(self._tap.name, "a process that uses CUDA cannot be forked")
+        elif hasattr(os, "fork") and frame is not None:
+            answer = self._in_child(alarm, frame) or {}
+        if not answer:
+            answer = {
+                "where": where(spot),
+                "certain": False,
+                "evidence": ["repeating the iteration did not show where it was born"],
+            }
+        else:
+            self._found = True
+        for key in ("module", "operation", "expression", "tensor"):
+            answer.setdefault(key, None)
+        answer["alarm"] = alarm
+        answer["evidence"] = [why] + list(answer["evidence"])
+        if self._found or self._alarms == 1:
+            self._session.event("nan_origin", answer)
+
+    def _non_finite_weights(self) -> List[str]:
+        torch = self._session.torch
+        names = []
+        with torch.no_grad():
+            for optimizer in self._steps.optimizers():
+                for group in optimizer.param_groups:
+                    for parameter in group["params"]:
+                        if parameter.is_cpu and not torch.isfinite(parameter).all().item():
+                            names.append(self._models.parameter(parameter))
+        return names
+
+    def _born_in_update(self, weights: List[str]) -> Dict[str, Any]:
+        steppers = [s for s in self._steps.steppers() if s.steps]
+        if not steppers:
+            return {
+                "where": where(("", 0, "")),
+                "tensor": weights[0],
+                "evidence": [f"{weights[0]} was not finite before the first step"],
+            }
+        last = max(steppers, key=lambda stepper: stepper.last_step)
+        return {
+            "where": where(last.place),
+            "operation": "optimizer.step",
+            "tensor": weights[0],
+            "evidence": [
+                f"{len(weights)} parameters are not finite after the update by {last.label}"
+            ],
+        }
+
+    def _in_child(self, alarm: str, frame: Any) -> Optional[Dict[str, Any]]:
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of other threads; the child never touches what they hold.
+            warnings.simplefilter("ignore")
+            sys.stdout.flush()
+            pid = os.fork()
+        if pid == 0:
+            self._child(alarm, frame, writer)
+        os.close(writer)
+        try:
+            return _read_answer(reader, pid)
+        finally:
+            os.close(reader)
+
+    def _child(self, alarm: str, frame: Any, writer: int) -> None:
+        """Never returns, whatever happens."""
+        try:
+            self._session.off = True
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(LIMIT_S)
+            _close_files(writer)
+            from paramedic.adapters.torch import nan_replay
+
+            torch = self._session.torch
+            torch.set_num_threads(1)
+            replay = nan_replay.Replay(torch, self._source, self._models, self._random_state)
+            answer = replay.search(alarm, frame, self._steps.optimizers())
+            os.write(writer, json.dumps(answer, default=str).encode()[:MAX_ANSWER_BYTES])
+        except BaseException:
+            if os.environ.get("PARAMEDIC_DEBUG"):
+                import traceback
+
+                os.write(writer, json.dumps({"error": traceback.format_exc()}).encode())
+        finally:
+            os._exit(0)
+
+
+def _close_files(keep: int) -> None:
+    """Points every descriptor but one at /dev/null: nothing the child does is seen outside."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor not in (keep, null):
+            try:
+                os.dup2(null, descriptor)
+            except OSError:
+                continue  # The one of the listing itself, closed by now.
+
+
+def _read_answer(reader: int, pid: int) -> Optional[Dict[str, Any]]:
+    """The child's answer; None when it had none in time."""
+    end = monotonic() + LIMIT_S
+    chunks: List[bytes] = []
+    try:
+        while True:
+            left = end - monotonic()
+            if left <= 0 or not select.select([reader], [], [], left)[0]:
+                break
+            chunk = os.read(reader, 65536)
+            if not chunk or sum(map(len, chunks)) > MAX_ANSWER_BYTES:
+                break
+            chunks.append(chunk)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    try:
+        answer = json.loads(b"".join(chunks))
+    except ValueError:
+        return None
+    if isinstance(answer, dict) and "error" in answer:
+        sys.stderr.write("paramedic: {}\n".format(answer["error"]))
+        return None
+    return answer if isinstance(answer, dict) else None

@@ -1,0 +1,404 @@
+"""Repeats an iteration in a forked child and finds the operation that made the first NaN or Inf.
+
+From the frame of the alarm outwards the bodies of the loops around the line, then of the function,
+are compiled again from the file, as one turn of a loop, and run with the frame's variables. A
+dispatch mode looks at the result of every operation; from the loss (or the gradient) the chain of
+non-finite values is walked back to the operation whose operands were finite.
+"""
+
+import ast
+import contextlib
+import linecache
+import math
+import sys
+from types import CodeType, FrameType
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+from paramedic.adapters.torch.source import Source, place, where
+
+MAX_REGIONS = 8
+MAX_RECORDS = 20_000
+# They write infinities on purpose where their own argument is one.
+_FILLS = ("full", "fill", "masked_fill", "where", "scalar_tensor", "zeros", "ones", "empty")
+# They do not read what they overwrite.
+_OVERWRITES = ("copy_", "fill_", "zero_", "normal_", "uniform_")
+
+
+class _Stop(BaseException):
+    """The alarm was reached again."""
+
+
+class _Record:
+    """An operation whose result is not finite."""
+
+    __slots__ = (
+        "index", "inputs", "modules", "operation", "outputs", "ranges", "spot", "text", "wilful",
+    )  # fmt: skip
+
+    def __init__(self, index: int, operation: str) -> None:
+        self.index = index
+        self.operation = operation
+        # Records that made the operands, and operands without a maker.
+        self.inputs: List[Any] = []
+        self.outputs: List[Any] = []
+        self.ranges: List[str] = []
+        self.spot: Tuple[str, int, str] = ("", 0, "")
+        self.text = ""
+        self.modules: List[str] = []
+        self.wilful = False
+
+
+class Replay:
+    """One search; lives in the child only."""
+
+    def __init__(self, torch: Any, source: Source, models: Any, random_state: Any) -> None:
+        self._torch = torch
+        self._source = source
+        self._models = models
+        self._random_state = random_state
+        self._records: List[_Record] = []
+        self._makers: Dict[int, _Record] = {}
+        self._forward: Dict[int, Tuple[Tuple[str, int, str], str, List[str]]] = {}
+        self._quiet = False
+        self._function = ""
+        self._code_file = ""
+
+    def search(self, alarm: str, frame: FrameType, optimizers: List[Any]) -> Dict[str, Any]:
+        """The answer as the event's fields; empty when nothing was found."""
+        current: Optional[FrameType] = frame
+        tries = 0
+        while current is not None and tries < MAX_REGIONS:
+            if self._source.is_user(current.f_code):
+                for statements in regions(current):
+                    tries += 1
+                    answer = self._try(alarm, current, statements, optimizers)
+                    if answer:
+                        return answer
+            current = current.f_back
+        return {}
+
+    def _try(
+        self, alarm: str, frame: FrameType, statements: List[ast.stmt], optimizers: List[Any]
+    ) -> Dict[str, Any]:
+        code = compile_region(statements, frame.f_code.co_filename)
+        if code is None:
+            return {}
+        self._records, self._makers, self._forward = [], {}, {}
+        self._function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+        self._code_file = frame.f_code.co_filename
+        if self._random_state is not None:
+            self._torch.set_rng_state(self._random_state)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    parameter.grad = None
+        variables = dict(frame.f_globals)
+        variables.update(frame.f_locals)
+        reached: List[Any] = []
+        self._intercept(alarm, frame, reached)
+        try:
+            with _recorder(self._torch, self._look):
+                exec(code, variables)
+        except _Stop:
+            pass
+        except Exception:
+            # BCELoss and others raise on NaN: what was recorded until then may still tell.
+            if not reached:
+                return {}
+        return self._judge(reached)
+
+    def _intercept(self, alarm: str, frame: FrameType, reached: List[Any]) -> None:
+        """Stops the repetition where the alarm was, and notes the tensors that are not finite."""
+        torch = self._torch
+        genuine = torch.autograd.backward
+        genuine = getattr(genuine, "__wrapped__", genuine)
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            with self._unseen():
+                bad = [tensor for tensor in several if not self._finite(tensor)]
+            if bad:
+                reached.extend(bad)
+                raise _Stop
+            genuine(tensors, *args, **kwargs)
+
+        def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+            with self._unseen():
+                for group in optimizer.param_groups:
+                    for parameter in group["params"]:
+                        gradient = parameter.grad
+                        if gradient is not None and not self._finite(gradient):
+                            reached.append(gradient)
+            raise _Stop
+
+        torch.autograd.backward = backward
+        hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks  # type: ignore[attr-defined]
+        hooks.clear()
+        if alarm == "gradient":
+            hooks["replay"] = before_step
+
+    @contextlib.contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Our own operations are not recorded."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
+    def _finite(self, tensor: Any) -> bool:
+        if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_sparse:
+            return True
+        return bool(self._torch.isfinite(tensor.detach()).all().item())
+
+    def _look(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Called with every operation and its result; modes are off meanwhile."""
+        if self._quiet:
+            return
+        name = func._schema.name.rpartition("::")[2]
+        node = self._torch._C._current_autograd_node()
+        site: Optional[Tuple[Tuple[str, int, str], str, List[str]]] = None
+        if node is None:
+            site = self._site()
+            self._forward[self._torch.autograd._get_sequence_nr() - 1] = site
+        operands = list(_tensors(args)) + list(_tensors(list(kwargs.values())))
+        results = list(_tensors(result))
+        mutable = bool(func._schema.is_mutable)
+        before = {_key(operand): self._makers.get(_key(operand)) for operand in operands}
+        if not mutable:
+            # A view is no result: who made its storage made its values.
+            results = [tensor for tensor in results if _key(tensor) not in before]
+        for tensor in results:
+            self._makers.pop(_key(tensor), None)
+        outputs = [tensor for tensor in results if not self._finite(tensor)]
+        if not outputs or len(self._records) >= MAX_RECORDS:
+            return
+        record = _Record(len(self._records), name)
+        if name in _OVERWRITES:
+            operands = operands[1:]
+        for operand in operands:
+            maker = before[_key(operand)]
+            if mutable and any(_key(operand) == _key(tensor) for tensor in outputs):
+                # Its values before are gone; whether they were finite is known by their maker.
+                record.inputs.extend([maker] if maker is not None else [])
+            elif operand.is_floating_point():
+                record.ranges.append(self._range(operand))
+                if not self._finite(operand):
+                    record.inputs.append(operand if maker is None else maker)
+        scalars = [a for a in list(args) + list(kwargs.values()) if isinstance(a, float)]
+        record.wilful = any(not math.isfinite(a) for a in scalars) and name.startswith(_FILLS)
+        if node is not None:
+            site = self._forward.get(node._sequence_nr()) or self._site()
+            record.operation = f"{name} (backward of {node.name()})"
+        assert site is not None
+        record.spot, record.text, record.modules = site
+        record.outputs = outputs
+        self._records.append(record)
+        for tensor in outputs:
+            self._makers[_key(tensor)] = record
+
+    def _range(self, tensor: Any) -> str:
+        values = tensor.detach()[self._torch.isfinite(tensor.detach())]
+        if not values.numel():
+            return "no finite value"
+        return f"{values.min().item():.6g} … {values.max().item():.6g}"
+
+    def _site(self) -> Tuple[Tuple[str, int, str], str, List[str]]:
+        """The innermost user line that runs now, its text, and the modules around it."""
+        frame = self._source.frame(sys._getframe(1))
+        spot = place(frame)
+        if spot[0] == self._code_file and spot[2] == "<module>":
+            spot = (spot[0], spot[1], self._function)
+        modules = []
+        outer = frame
+        while outer is not None:
+            me = outer.f_locals.get("self") if outer.f_code.co_name == "forward" else None
+            known = None if me is None else self._models.module(me)
+            if known is not None:
+                modules.append(known[0] or type(me).__name__)
+            outer = outer.f_back
+        return spot, _expression(frame), modules
+
+    def _judge(self, reached: List[Any]) -> Dict[str, Any]:
+        births: List[_Record] = []
+        leaves: List[Any] = []
+        seen: Set[int] = set()
+        waiting: List[Any] = [self._makers.get(_key(t), t) for t in reached]
+        while waiting:
+            thing = waiting.pop()
+            if not isinstance(thing, _Record):
+                leaves.append(thing)
+                continue
+            if thing.index in seen:
+                continue
+            seen.add(thing.index)
+            causes = [c for c in thing.inputs if not _wilful(c, self._torch)]
+            if causes:
+                waiting.extend(causes)
+            elif not thing.wilful:
+                births.append(thing)
+        if not births:
+            return {}
+        birth = min(births, key=lambda record: record.index)
+        result = ", ".join(sorted({_health(t, self._torch) for t in birth.outputs}))
+        evidence = ["{} of {} gives {}".format(birth.operation, " and ".join(birth.ranges), result)]
+        if birth.modules:
+            evidence.append("inside " + ", called by ".join(birth.modules))
+        return {
+            "where": where(birth.spot),
+            "certain": True,
+            "module": birth.modules[0] if birth.modules else None,
+            "operation": birth.operation,
+            "expression": birth.text,
+            "evidence": evidence,
+        }
+
+
+def _recorder(torch: Any, look: Any) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            result = func(*args, **(kwargs or {}))
+            look(func, args, kwargs or {}, result)
+            return result
+
+    return Recorder()
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    elif hasattr(value, "untyped_storage"):
+        yield value
+
+
+def _key(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _health(tensor: Any, torch: Any) -> str:
+    tensor = tensor.detach()
+    if torch.isnan(tensor).any().item():
+        return "NaN"
+    return "-inf" if (tensor == -math.inf).any().item() else "inf"
+
+
+def _wilful(cause: Any, torch: Any) -> bool:
+    """Whether an operand's infinities were meant: a fill with inf, or what carries one on."""
+    if isinstance(cause, _Record):
+        if cause.wilful:
+            return True
+        causes = [c for c in cause.inputs if not _wilful(c, torch)]
+        carried = bool(cause.inputs) and not causes
+        return carried and not any(torch.isnan(t).any().item() for t in cause.outputs)
+    # A leaf with infinities and no NaN is a mask.
+    return not torch.isnan(cause.detach()).any().item()
+
+
+def _expression(frame: Optional[FrameType]) -> str:
+    """The text of what the frame is computing: the expression, or before Python 3.11 its line."""
+    if frame is None:
+        return ""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is not None and frame.f_lasti >= 0:
+        for at, (first, last, start, end) in enumerate(positions()):
+            if at == frame.f_lasti // 2:
+                if first == last == frame.f_lineno and start is not None and end is not None:
+                    return line.encode()[start:end].decode("utf-8", "replace")
+                break
+    return line.strip()
+
+
+def regions(frame: FrameType) -> Iterator[List[ast.stmt]]:
+    """The statements to repeat: bodies of the loops around the frame's line, then all of it."""
+    filename, line = frame.f_code.co_filename, frame.f_lineno
+    text = "".join(linecache.getlines(filename, frame.f_globals))
+    if not text:
+        return
+    chain: List[Tuple[ast.AST, List[ast.stmt]]] = []
+    node: ast.AST = ast.parse(text)
+    while True:
+        inner = _body_around(node, line)
+        if inner is None:
+            break
+        body, statement = inner
+        chain.append((node, body[: body.index(statement) + 1]))
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            chain = []  # What is outside of the function runs in another frame.
+        node = statement
+    for owner, body in reversed(chain):
+        # Never a whole script: it would train from its start.
+        if isinstance(owner, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield _after_last_step(body)
+
+
+def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast.stmt]]:
+    for field in ("body", "orelse", "finalbody", "handlers"):
+        for statement in getattr(node, field, []) or []:
+            if not isinstance(statement, ast.AST) or isinstance(node, ast.Lambda):
+                continue
+            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):  # type: ignore[attr-defined]
+                return getattr(node, field), statement  # type: ignore[return-value]
+    return None
+
+
+def _after_last_step(body: List[ast.stmt]) -> List[ast.stmt]:
+    """Without what comes before an update in the same body (GANs): it has been applied."""
+    first = 0
+    for at, statement in enumerate(body[:-1]):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            function = statement.value.func
+            if isinstance(function, ast.Attribute) and function.attr == "step":
+                first = at + 1
+    return body[first:]
+
+
+class _Loosen(ast.NodeTransformer):
+    """Makes statements of a function legal in a module."""
+
+    def visit_Return(self, node: ast.Return) -> Any:  # noqa: N802
+        return ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:  # noqa: N802
+        return ast.copy_location(ast.Pass(), node)
+
+    def visit_Yield(self, node: ast.Yield) -> Any:  # noqa: N802
+        return node.value or ast.copy_location(ast.Constant(None), node)
+
+    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            node.args = [
+                ast.copy_location(ast.Name(name, ast.Load()), node)
+                for name in ("__class__", "self")
+            ]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:  # noqa: N802
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:  # noqa: N802
+        return node
+
+
+def compile_region(statements: List[ast.stmt], filename: str) -> Optional[CodeType]:
+    """One turn of a loop over the statements, with the lines of the file; None if impossible."""
+    body = [_Loosen().visit(statement) for statement in statements]
+    turn = ast.For(
+        target=ast.Name("_paramedic_turn", ast.Store()),
+        iter=ast.Tuple([ast.Constant(0)], ast.Load()),
+        body=body,
+        orelse=[],
+    )
+    ast.copy_location(turn, statements[0])
+    module = ast.Module([turn], [])
+    ast.fix_missing_locations(module)
+    try:
+        return compile(module, filename, "exec")
+    except (SyntaxError, ValueError):
+        return None
