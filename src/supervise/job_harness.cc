@@ -44,14 +44,22 @@ void read_into(Fd& fd, std::string& text) {
   }
 }
 
+// A shell script starts its commands in its own group.
+[[noreturn]] void act_as_script(const JobOptions& options) {
+  const pid_t job = ::fork();
+  if (job == 0) run_and_exit(options);
+  ::_exit(wait_for(job));
+}
+
 // What an interactive shell does with one job: a group in the foreground, `fg` when it stops.
-[[noreturn]] void act_as_shell(const JobOptions& options) {
+[[noreturn]] void act_as_shell(const JobOptions& options, bool with_script) {
   ::signal(SIGTTOU, SIG_IGN);
   const pid_t job = ::fork();
   if (job == 0) {
     ::setpgid(0, 0);
     ::tcsetpgrp(STDIN_FILENO, ::getpid());
     ::signal(SIGTTOU, SIG_DFL);
+    if (with_script) act_as_script(options);
     run_and_exit(options);
   }
   ::setpgid(job, job);
@@ -160,12 +168,12 @@ int PipedJob::wait() {
 
 int PipedJob::wait_for_exit() const { return wait_for(pid_); }
 
-TerminalJob::TerminalJob(const JobOptions& options, bool under_shell) {
+TerminalJob::TerminalJob(const JobOptions& options, Around around) {
   int terminal = -1;
   winsize size{24, 80, 0, 0};
   pid_ = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (pid_ == 0) {
-    if (under_shell) act_as_shell(options);
+    if (around != kNothing) act_as_shell(options, around == kScript);
     run_and_exit(options);
   }
   terminal_ = Fd(terminal);

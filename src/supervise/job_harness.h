@@ -65,11 +65,15 @@ class PipedJob {
   std::string err_;
 };
 
-// A job under way on a terminal of the test's own. With `under_shell` a stand-in for a shell with
-// job control starts it in a process group of its own.
+// A job under way on a terminal of the test's own.
 class TerminalJob {
  public:
-  explicit TerminalJob(const JobOptions& options, bool under_shell = false);
+  enum Around {
+    kNothing,  // it leads the session, as in a container
+    kShell,    // a stand-in for a shell with job control starts it in a group of its own
+    kScript,   // the same, and a script's process is in the group too
+  };
+  explicit TerminalJob(const JobOptions& options, Around around = kNothing);
 
   void type(const std::string& text);  // "\x03" is Ctrl-C
   void resize(unsigned short rows, unsigned short columns);

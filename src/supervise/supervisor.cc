@@ -31,6 +31,7 @@ Supervisor::Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier
       stop_grace_ms_(stop_grace_ms),
       copiers_(std::move(copiers)),
       agent_(std::move(agent)) {
+  if (terminal_.is_for_us_alone()) terminal_.lend(job_);
   const CopierMessage started{CopierMessage::kStarted, job};
   for (const Copier& copier : copiers_) {
     (void)!::write(copier.control.get(), &started, sizeof started);
@@ -128,7 +129,11 @@ void Supervisor::on_job_stopped(int signal) {
     signal_job(SIGCONT);
     return;
   }
-  if (can_be_stopped()) stop_ourselves();
+  if (can_be_stopped()) {
+    stop_ourselves();
+  } else if (signal == SIGTSTP) {
+    signal_job(SIGCONT);  // nobody could continue it: without us it would not have stopped either
+  }
 }
 
 // As the shell expects of a job that stops. Returns when the shell continues us; the SIGCONT then

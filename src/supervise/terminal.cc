@@ -1,9 +1,20 @@
 #include "supervise/terminal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "supervise/process.h"
+
 namespace paramedic::supervise {
+namespace {
+
+bool is_pipe(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
+}  // namespace
 
 Terminal::Terminal() : tty_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {}
 
@@ -16,6 +27,16 @@ bool Terminal::lend(pid_t group) {
     return false;
   }
   borrower_ = group;
+  return true;
+}
+
+bool Terminal::is_for_us_alone() const {
+  if (!is_ours() || !::isatty(STDIN_FILENO) || ::getpgrp() != ::getpid()) return false;
+  // What reads from us may not have joined the group yet.
+  if (is_pipe(STDOUT_FILENO) || is_pipe(STDERR_FILENO)) return false;
+  for (const pid_t pid : list_processes("/proc")) {
+    if (pid != ::getpid() && ::getpgid(pid) == ::getpgrp()) return false;
+  }
   return true;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// The controlling terminal, lent to the job when the job first wants to read from it. Main thread.
+// The controlling terminal, lent to the job: at the start where nobody else in our process group
+// could want it, else when the job first reads from it. Main thread.
 //
-// Our own process group stays in the foreground until then: a pager behind us in a pipeline and a
-// shell script around us keep the terminal that they would have without us (docs/design/0006).
+// A pager behind us in a pipeline and a shell script around us keep the terminal that they would
+// have without us (docs/design/0006).
 
 #include <sys/types.h>
 
@@ -19,6 +20,8 @@ class Terminal {
   [[nodiscard]] bool is_ours() const;
   // Gives it to `group` if it is ours to give. True when `group` has it afterwards.
   bool lend(pid_t group);
+  // Whether the job may have it from the start: we read from it, and are alone in our group.
+  [[nodiscard]] bool is_for_us_alone() const;
   // Takes it back from the group that it was lent to, if that still has it.
   void take_back();
   [[nodiscard]] bool is_lent() const { return borrower_ != 0; }
