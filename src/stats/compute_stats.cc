@@ -32,11 +32,14 @@ void add_stats(const Kernels& kernels, const double* x, size_t count, TensorStat
 
 using SlotCounts = std::array<uint64_t, SlotTables::kSlots>;
 
+// Moves the counts over, so that the tables can count on from 0.
 void flush(SlotTables& tables, SlotCounts& into) {
-  for (const auto& table : tables.counts) {
-    for (size_t slot = 0; slot < SlotTables::kSlots; ++slot) into[slot] += table[slot];
+  for (auto& table : tables.counts) {
+    for (size_t slot = 0; slot < SlotTables::kSlots; ++slot) {
+      into[slot] += table[slot];
+      table[slot] = 0;
+    }
   }
-  tables = SlotTables();
 }
 
 // Bins from the counts of sign and exponent. Zeros and denormals share a slot;

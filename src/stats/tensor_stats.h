@@ -12,6 +12,9 @@ namespace paramedic::stats {
 
 // Its bytes stand in the ring format: fields are never moved, only added at the end.
 // min, max and the sums are over the finite elements only; NaN and Inf are counted apart.
+// Counts, min and max are exact, and 64-bit integers count as their nearest double. A sum differs
+// from the exact one by at most (4096 + count/256) * 2^-53 of the sum of its terms' absolute values
+// (docs/design/0001-statistics.md); where that sum passes what a double holds it is Inf or NaN.
 struct TensorStats {
   uint64_t count = 0;  // all elements
   uint64_t nan = 0;
@@ -57,10 +60,13 @@ struct Histogram {
 void merge(Histogram& into, const Histogram& other);
 
 // One pass over the tensor; `histogram`, when given, is overwritten. Any view is accepted:
-// dense ones take the fast path of the instruction set chosen at run time.
+// dense ones take the fast path of the instruction set chosen at run time. `view.ndim` is at most
+// kMaxDims and the product of its sizes fits int64. Allocates nothing, uses at most 64 kB of stack,
+// and leaves the thread's floating-point settings and flags as they were.
 TensorStats compute_stats(const TensorView& view, Histogram* histogram = nullptr);
 
-// Product of all elements (NaN and Inf take part); only on request, for SageMaker's `prod`.
+// Product of all elements (NaN and Inf take part; 1 for none); only on request, for SageMaker's
+// `prod`. Does not overflow on the way; a relative error of 2^-53 for each element.
 double compute_product(const TensorView& view);
 
 // Whether units (channels, neurons) of an activation carry anything. A unit is one index of
@@ -68,7 +74,8 @@ double compute_product(const TensorView& view);
 // caller keeps over several batches:
 //   alive[u]  |= some element of the unit is not zero
 //   moving[u] |= some element of the unit lies in [low, high]
-// Returns how many elements (finite or not) lie outside [low, high].
+// Returns how many elements (finite or not) lie outside [low, high]. Does nothing and returns 0
+// where the view has no dimension `unit_dim`. NaN is not zero and lies outside.
 uint64_t mark_units(const TensorView& view, uint32_t unit_dim, double low, double high,
                     uint8_t* alive, uint8_t* moving);
 
