@@ -5,7 +5,7 @@ parameters, one of the first and one of the last layer. At the first alarm, once
 iteration is repeated in a forked child under a recorder (`nan_replay`): parameters are still those
 of the iteration, the user's frame is alive with all its variables, and the random state of the
 iteration's start is kept. The job waits for the child, as a rule well under a second, at most
-`LIMIT_S`; it cannot reach the job. Method and measurements: docs/design/0006-nan-origin.md.
+`LIMIT_S`; it cannot reach the job.
 """
 
 import json
@@ -168,8 +168,11 @@ class NanOrigin:
         with warnings.catch_warnings():
             # Python 3.12 warns of other threads; the child never touches what they hold.
             warnings.simplefilter("ignore")
-            sys.stdout.flush()
-            pid = os.fork()
+            self._session.forking = True
+            try:
+                pid = os.fork()
+            finally:
+                self._session.forking = False
         if pid == 0:
             self._child(alarm, frame, writer)
         os.close(writer)
@@ -181,7 +184,6 @@ class NanOrigin:
     def _child(self, alarm: str, frame: Any, writer: int) -> None:
         """Never returns, whatever happens."""
         try:
-            self._session.off = True
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(LIMIT_S)
             _close_files(writer)

@@ -59,6 +59,7 @@ class Replay:
         self._records: List[_Record] = []
         self._makers: Dict[int, _Record] = {}
         self._forward: Dict[int, Tuple[Tuple[str, int, str], str, List[str]]] = {}
+        self._reached: List[Any] = []
         self._quiet = False
         self._function = ""
         self._code_file = ""
@@ -69,9 +70,11 @@ class Replay:
         tries = 0
         while current is not None and tries < MAX_REGIONS:
             if self._source.is_user(current.f_code):
-                for statements in regions(current):
+                for owner, statements in regions(current):
                     tries += 1
-                    answer = self._try(alarm, current, statements, optimizers)
+                    self._reached = []
+                    self._try(alarm, current, statements, optimizers)
+                    answer = self._judge(owner, statements, current)
                     if answer:
                         return answer
             current = current.f_back
@@ -79,10 +82,11 @@ class Replay:
 
     def _try(
         self, alarm: str, frame: FrameType, statements: List[ast.stmt], optimizers: List[Any]
-    ) -> Dict[str, Any]:
+    ) -> None:
+        """Runs the statements until the alarm comes again, and notes the bad tensors there."""
         code = compile_region(statements, frame.f_code.co_filename)
         if code is None:
-            return {}
+            return
         self._records, self._makers, self._forward = [], {}, {}
         self._function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
         self._code_file = frame.f_code.co_filename
@@ -94,22 +98,17 @@ class Replay:
                     parameter.grad = None
         variables = dict(frame.f_globals)
         variables.update(frame.f_locals)
-        reached: List[Any] = []
-        self._intercept(alarm, frame, reached)
+        self._intercept(alarm)
         try:
             with _recorder(self._torch, self._look):
                 exec(code, variables)
-        except _Stop:
-            pass
-        except Exception:
-            # BCELoss and others raise on NaN: what was recorded until then may still tell.
-            if not reached:
-                return {}
-        return self._judge(reached)
+        except (_Stop, Exception):
+            # An error of the repetition is no answer; the next region may have one.
+            return
 
-    def _intercept(self, alarm: str, frame: FrameType, reached: List[Any]) -> None:
+    def _intercept(self, alarm: str) -> None:
         """Stops the repetition where the alarm was, and notes the tensors that are not finite."""
-        torch = self._torch
+        torch, reached = self._torch, self._reached
         genuine = torch.autograd.backward
         genuine = getattr(genuine, "__wrapped__", genuine)
 
@@ -161,7 +160,7 @@ class Replay:
         if node is None:
             site = self._site()
             self._forward[self._torch.autograd._get_sequence_nr() - 1] = site
-        operands = list(_tensors(args)) + list(_tensors(list(kwargs.values())))
+        operands = list(_tensors(args)) + list(_tensors(kwargs))
         results = list(_tensors(result))
         mutable = bool(func._schema.is_mutable)
         before = {_key(operand): self._makers.get(_key(operand)) for operand in operands}
@@ -188,7 +187,8 @@ class Replay:
         scalars = [a for a in list(args) + list(kwargs.values()) if isinstance(a, float)]
         record.wilful = any(not math.isfinite(a) for a in scalars) and name.startswith(_FILLS)
         if node is not None:
-            site = self._forward.get(node._sequence_nr()) or self._site()
+            site = self._site_in_backward() or self._forward.get(node._sequence_nr())
+            site = site or self._site()
             record.operation = f"{name} (backward of {node.name()})"
         assert site is not None
         record.spot, record.text, record.modules = site
@@ -202,6 +202,20 @@ class Replay:
         if not values.numel():
             return "no finite value"
         return f"{values.min().item():.6g} … {values.max().item():.6g}"
+
+    def _site_in_backward(self) -> Optional[Tuple[Tuple[str, int, str], str, List[str]]]:
+        """The line of a custom Function's own backward, when one is running."""
+        frame: Optional[FrameType] = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if self._source.is_user(code):
+                return place(frame), _expression(frame), []
+            if code.co_name in ("_engine_run_backward", "backward") and code.co_filename.endswith(
+                ("autograd/graph.py", "autograd/__init__.py")
+            ):
+                return None
+            frame = frame.f_back
+        return None
 
     def _site(self) -> Tuple[Tuple[str, int, str], str, List[str]]:
         """The innermost user line that runs now, its text, and the modules around it."""
@@ -219,11 +233,13 @@ class Replay:
             outer = outer.f_back
         return spot, _expression(frame), modules
 
-    def _judge(self, reached: List[Any]) -> Dict[str, Any]:
+    def _judge(
+        self, owner: ast.AST, statements: List[ast.stmt], frame: FrameType
+    ) -> Dict[str, Any]:
         births: List[_Record] = []
         leaves: List[Any] = []
         seen: Set[int] = set()
-        waiting: List[Any] = [self._makers.get(_key(t), t) for t in reached]
+        waiting: List[Any] = [self._makers.get(_key(t), t) for t in self._reached]
         while waiting:
             thing = waiting.pop()
             if not isinstance(thing, _Record):
@@ -238,7 +254,7 @@ class Replay:
             elif not thing.wilful:
                 births.append(thing)
         if not births:
-            return {}
+            return self._judge_leaves(leaves, owner, statements, frame)
         birth = min(births, key=lambda record: record.index)
         result = ", ".join(sorted({_health(t, self._torch) for t in birth.outputs}))
         evidence = ["{} of {} gives {}".format(birth.operation, " and ".join(birth.ranges), result)]
@@ -252,6 +268,41 @@ class Replay:
             "expression": birth.text,
             "evidence": evidence,
         }
+
+    def _judge_leaves(
+        self, leaves: List[Any], owner: ast.AST, statements: List[ast.stmt], frame: FrameType
+    ) -> Dict[str, Any]:
+        """Values that came into the iteration not finite: is it what the loop hands out?"""
+        keys = {_key(leaf) for leaf in leaves}
+        if not keys or not isinstance(owner, ast.For):
+            return {}
+        targets = {node.id for node in ast.walk(owner.target) if isinstance(node, ast.Name)}
+        for name in sorted(targets):
+            value = frame.f_locals.get(name)
+            if not any(_key(tensor) in keys for tensor in _tensors(value)):
+                continue
+            stored = [s for s in statements if name in _stored(s)]
+            # Bound again in the body: what the loop gave is gone, that line is the likely one.
+            line = stored[0].lineno if stored else owner.lineno
+            spot = (frame.f_code.co_filename, line, self._function)
+            what = "computed again from" if stored else "handed out by"
+            return {
+                "where": where(spot),
+                "certain": not stored,
+                "operation": None if stored else "load",
+                "expression": linecache.getline(spot[0], line).strip(),
+                "tensor": name,
+                "evidence": [f"{name} is not finite as {what} the loop of line {owner.lineno}"],
+            }
+        return {}
+
+
+def _stored(statement: ast.stmt) -> Set[str]:
+    return {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
 
 
 def _recorder(torch: Any, look: Any) -> Any:
@@ -271,6 +322,9 @@ def _recorder(torch: Any, look: Any) -> Any:
 def _tensors(value: Any) -> Iterator[Any]:
     if isinstance(value, (tuple, list)):
         for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
             yield from _tensors(item)
     elif hasattr(value, "untyped_storage"):
         yield value
@@ -314,7 +368,7 @@ def _expression(frame: Optional[FrameType]) -> str:
     return line.strip()
 
 
-def regions(frame: FrameType) -> Iterator[List[ast.stmt]]:
+def regions(frame: FrameType) -> Iterator[Tuple[ast.AST, List[ast.stmt]]]:
     """The statements to repeat: bodies of the loops around the frame's line, then all of it."""
     filename, line = frame.f_code.co_filename, frame.f_lineno
     text = "".join(linecache.getlines(filename, frame.f_globals))
@@ -334,7 +388,7 @@ def regions(frame: FrameType) -> Iterator[List[ast.stmt]]:
     for owner, body in reversed(chain):
         # Never a whole script: it would train from its start.
         if isinstance(owner, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield _after_last_step(body)
+            yield owner, _after_last_step(body)
 
 
 def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast.stmt]]:

@@ -53,6 +53,8 @@ class Session:
         self.spent_ns = 0
         # Once torch.compile was used no hook comes or goes: compiled code guards on their absence.
         self.compiled = False
+        # While we fork ourselves: that child keeps what it knows and never trains.
+        self.forking = False
         self.on_step_open: List[Callable[[], None]] = []
         self.on_open: List[Callable[[], None]] = []
         self.on_fork: List[Callable[[], None]] = []
@@ -138,6 +140,9 @@ class Session:
 
     def _after_fork(self) -> None:
         """The child's copy of the ring is off: a child that trains opens one of its own."""
+        if self.forking:
+            self.off = True
+            return
         self.probe = None
         self.thread = 0
         self.step = 0

@@ -6,7 +6,6 @@ packages is preferred, since that is a line the user can change.
 """
 
 import os
-import sys
 import sysconfig
 from types import CodeType, FrameType
 from typing import Any, Dict, List, Optional, Tuple
@@ -110,8 +109,3 @@ def names_of(thing: Any, frame: Optional[FrameType]) -> List[str]:
     if not found and frame.f_locals is not frame.f_globals:
         found = [name for name, value in frame.f_globals.items() if value is thing]
     return found
-
-
-def caller(depth: int) -> FrameType:
-    """The frame `depth` levels above the caller's."""
-    return sys._getframe(depth + 1)

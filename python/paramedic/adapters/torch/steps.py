@@ -17,7 +17,7 @@ from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, caller, place
+from paramedic.adapters.torch.source import Source, place
 from paramedic.adapters.torch.tensors import Definitions, TensorBatch
 
 # An optimizer that did not step for so many steps is not waited for at the end of one.
@@ -159,7 +159,7 @@ class Steps:
         first = not stepper.steps
         if first or (session.due & (_probe.DUE_GRADIENT | _probe.DUE_WEIGHT)):
             if first:
-                stepper.place = place(self._source.frame(caller(3)))
+                stepper.place = place(self._source.frame(sys._getframe(1)))
             self._learn(stepper, optimizer)
         self._note_rates(stepper, optimizer)
         for callback in self.before_update:
@@ -205,7 +205,7 @@ class Steps:
         parameters = [parameter for group in groups for parameter in group["params"]]
         if not all(map(self._models.knows, parameters)):
             self._models.rename_new()
-            self._models.find(caller(5))
+            self._models.find(sys._getframe(1))
             if not all(map(self._models.knows, parameters)):
                 # Seen again at the next forward, unless it was one without modules.
                 self._models.arm()

@@ -1,0 +1,89 @@
+"""The binding is what the header says."""
+
+import ctypes
+import re
+from typing import Any, Dict, List, Tuple
+
+import pytest
+from conftest import ROOT, probe_path
+
+from paramedic import _probe
+
+HEADER = (ROOT / "src" / "probe" / "probe.h").read_text()
+FORMAT = (ROOT / "src" / "record" / "format.h").read_text()
+VIEW = (ROOT / "src" / "stats" / "tensor_view.h").read_text()
+
+C_TYPES: Dict[str, Any] = {
+    "void": None,
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "uint8_t": ctypes.c_uint8,
+    "double": ctypes.c_double,
+    "char*": ctypes.c_char_p,
+    "paramedic_probe*": ctypes.c_void_p,
+    "paramedic_options*": ctypes.POINTER(_probe.Options),
+    "paramedic_tensor*": ctypes.POINTER(_probe.Tensor),
+    "int64_t*": ctypes.POINTER(ctypes.c_int64),
+    "int32_t*": ctypes.POINTER(ctypes.c_int32),
+    "double*": ctypes.POINTER(ctypes.c_double),
+}
+
+
+def c_type(text: str) -> Any:
+    return C_TYPES[text.replace("const", "").replace(" ", "")]
+
+
+def prototypes() -> Dict[str, Tuple[Any, List[Any]]]:
+    found = {}
+    text = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
+    pattern = r"^(\w[\w \*]*?)\s*\b(paramedic_\w+)\(([^)]*)\);"
+    for result, name, arguments in re.findall(pattern, text, flags=re.M):
+        types = []
+        for argument in arguments.split(","):
+            declared = re.match(r"\s*(.*?)\s*\w+\s*$", argument, flags=re.S)
+            if declared and declared.group(1):
+                types.append(c_type(declared.group(1)))
+        found[name] = (c_type(result), types)
+    return found
+
+
+def struct_fields(name: str) -> List[str]:
+    body = re.search(r"typedef struct \{([^}]*)\} %s;" % name, HEADER)
+    assert body
+    text = re.sub(r"/\*.*?\*/", "", body.group(1), flags=re.S)
+    return re.findall(r"(\w+)(?:\[\w+\])?;", text)
+
+
+def test_signatures_are_those_of_the_header() -> None:
+    assert prototypes() == _probe.SIGNATURES
+
+
+@pytest.mark.parametrize(
+    ("struct", "name"),
+    [(_probe.Options, "paramedic_options"), (_probe.Tensor, "paramedic_tensor")],
+)
+def test_fields_are_those_of_the_header(struct: Any, name: str) -> None:
+    assert [field[0] for field in struct._fields_] == struct_fields(name)
+
+
+def test_numbers_are_those_of_the_headers() -> None:
+    assert f"#define PARAMEDIC_PROBE_VERSION {_probe.VERSION}" in HEADER
+    assert f"#define PARAMEDIC_MAX_DIMS {_probe.MAX_DIMS}" in HEADER
+    for name, number in _probe.DTYPES.items():
+        camel = "".join(part.capitalize() for part in name.split("_"))
+        assert re.search(rf"k{camel} = {number},", VIEW, flags=re.I), name
+    for word, number in (("Weight", 0), ("Gradient", 1), ("Activation", 2), ("Scalar", 6)):
+        assert f"k{word} = {number}," in FORMAT
+
+
+def test_library_loads() -> None:
+    assert _probe.load(probe_path()).paramedic_probe_version() == _probe.VERSION
+
+
+def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARAMEDIC_PROBE", "/nonexistent.so")
+    probe, why = _probe.open_probe(0, 1)
+    assert probe is None
+    assert "nonexistent" in why
