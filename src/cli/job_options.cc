@@ -1,0 +1,94 @@
+#include "cli/job_options.h"
+
+#include <fmt/format.h>
+
+#include "cli/capture.h"
+#include "cli/program.h"
+#include "cli/text.h"
+#include "record/format.h"
+#include "rules/engine.h"
+
+namespace paramedic::cli {
+namespace {
+
+Status check_rules(const std::vector<std::string>& ids) {
+  std::vector<std::string> known;
+  for (const rules::RuleInfo& rule : rules::builtin_rules()) known.emplace_back(rule.id);
+  for (const std::string& id : ids) {
+    if (std::find(known.begin(), known.end(), id) != known.end()) continue;
+    const std::string meant = closest(id, known);
+    return invalid_argument(fmt::format("--stop-on: there is no rule '{}'", clean(id)),
+                            meant.empty() ? "`paramedic rules list` lists the rules"
+                                          : fmt::format("did you mean {}?", meant));
+  }
+  return {};
+}
+
+// A name becomes a folder in --dir, so it must not lead out of it.
+Status check_name(const std::string& name) {
+  if (name.find('/') == std::string::npos && !name.starts_with(".")) return {};
+  return invalid_argument(fmt::format("--name: '{}' cannot be the name of a run", clean(name)),
+                          "without '/' and not beginning with '.'; --dir names the folder");
+}
+
+}  // namespace
+
+std::vector<Option> job_option_list() {
+  return {
+      {.name = "name",
+       .value = "NAME",
+       .help = "name of the run and of its folder in --dir; made from the time when left out"},
+      dir_option(),
+      {.name = "overhead-budget",
+       .kind = OptionKind::kShare,
+       .value = "SHARE",
+       .help = "how much of a step capturing may cost; it captures less often when it would cost "
+               "more; 0 = no limit",
+       .fallback = "1%",
+       .max = 1},
+      {.name = "capture",
+       .value = "PLAN",
+       .help = "what is captured and how often: a file, or its lines "
+               "(docs/formats/capture-plan.md); in paramedic.toml also as tables [capture.NAME]"},
+      {.name = "stop-on",
+       .kind = OptionKind::kList,
+       .value = "RULES",
+       .help = "stop the job (exit code 75) when one of these rules, separated by commas, finds "
+               "something"},
+      {.name = "max-disk",
+       .kind = OptionKind::kBytes,
+       .value = "SIZE",
+       .help = "how much the run folder may take, such as 2GB; raw tensors are thinned first",
+       .min = 1 << 20},
+      {.name = "ring-size",
+       .kind = OptionKind::kBytes,
+       .value = "SIZE",
+       .help = "shared memory between each process of the job and the agent",
+       .fallback = "8MiB",
+       .min = record::kRingBytesMin,
+       .max = record::kRingBytesMax},
+  };
+}
+
+Result<supervise::JobOptions> job_options(const Arguments& arguments, const Console& console) {
+  supervise::JobOptions job;
+  job.command = arguments.command();
+  job.runs_dir = arguments.text("dir");
+  job.name = arguments.text("name");
+  PARAMEDIC_TRY(check_name(job.name));
+  job.overhead_budget = arguments.number("overhead-budget");
+  PARAMEDIC_ASSIGN(job.plan, capture_plan(arguments, posix_file_system()));
+  job.ring_bytes = static_cast<uint32_t>(arguments.number("ring-size"));
+  if (arguments.option("max-disk").given) {
+    job.disk_bytes_max = static_cast<uint64_t>(arguments.number("max-disk"));
+  }
+  job.stop_on = arguments.option("stop-on").list;
+  PARAMEDIC_TRY(check_rules(job.stop_on));
+  PARAMEDIC_ASSIGN(const Home home, find_home(posix_file_system(), console.environment));
+  job.python_dir = home.python_dir;
+  job.probe_path = home.probe_path;
+  job.color = console.color_err;
+  return job;
+}
+
+}  // namespace paramedic::cli

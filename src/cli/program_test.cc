@@ -1,0 +1,140 @@
+#include "cli/program.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "base/json.h"
+#include "cli/golden.h"
+#include "rules/engine.h"
+
+namespace paramedic::cli {
+namespace {
+
+struct Answer {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Answer call(const std::vector<std::string>& words) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{out, err, [](const char*) -> const char* { return nullptr; }};
+  const int code = run_program(words, console);
+  return {code, out.str(), err.str()};
+}
+
+// A folder for one test, removed with what is in it.
+class Folder {
+ public:
+  Folder() {
+    char path[] = "/tmp/paramedic-cli-XXXXXX";
+    path_ = ::mkdtemp(path);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::system(("rm -rf " + path_).c_str()); }  // NOLINT(bugprone-command-processor)
+  [[nodiscard]] const std::string& path() const { return path_; }
+  void write(const std::string& name, const std::string& text) const {
+    const std::string full = path_ + "/" + name;
+    ASSERT_TRUE(posix_file_system().make_folders(full.substr(0, full.find_last_of('/'))).ok());
+    ASSERT_TRUE(posix_file_system().write_atomically(full, as_bytes(text)).ok());
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(Program, usage_errors_end_with_2_and_leave_stdout_empty) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"shwo"},
+      {"--jsn"},
+      {"show", "--jsno"},
+      {"show", "a", "b"},
+      {"show", "--html"},
+      {"run"},
+      {"run", "--"},
+      {"run", "--nam", "x", "python"},
+      {"run", "--overhead-budget", "lots", "true"},
+      {"run", "--stop-on", "nan_orign", "true"},
+      {"run", "--capture", "no-such-plan", "true"},
+      {"run", "--capture", "collection g kind=gradeint", "true"},
+      {"run", "--name", "../x", "true"},
+      {"rules"},
+      {"rules", "explain"},
+      {"rules", "explain", "nonsense"},
+      {"export", "a"},
+      {"completions", "fish"},
+      {"agent"},
+  };
+  for (const auto& words : wrong) {
+    const Answer answer = call(words);
+    std::string shown;
+    for (const std::string& word : words) shown += word + " ";
+    EXPECT_EQ(answer.code, 2) << shown;
+    EXPECT_EQ(answer.out, "") << shown;
+    EXPECT_NE(answer.err, "") << shown;
+  }
+}
+
+TEST(Program, messages_say_what_and_hint_at_the_way_out) {
+  std::string all;
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"shwo"},
+           {"show", "--jsno"},
+           {"show", "--dir", "/nonexistent"},
+           {"run"},
+           {"run", "--stop-on", "nan_orign", "true"},
+           {"rules", "explain", "dead_rleu"},
+           {"export", "a", "b", "--to", "xls"},
+       }) {
+    all += "$ paramedic";
+    for (const std::string& word : words) all += " " + word;
+    all += "\n" + call(words).err;
+  }
+  expect_golden("messages.txt", all);
+}
+
+TEST(Program, a_run_that_is_missing_damaged_or_newer_is_named) {
+  const Folder folder;
+  folder.write("damaged/run.json", "{\"format\": 1,");
+  folder.write("newer/run.json", "{\"format\": 999}");
+  folder.write("empty/note.txt", "");
+  for (const char* name : {"damaged", "newer"}) {
+    const Answer answer = call({"show", "--json", "--dir", folder.path(), name});
+    EXPECT_EQ(answer.code, 2) << answer.err;
+    EXPECT_EQ(answer.out, "");
+    EXPECT_NE(answer.err.find(name), std::string::npos) << answer.err;
+  }
+  EXPECT_NE(call({"show", folder.path() + "/empty"}).err.find("is not a run folder"),
+            std::string::npos);
+  EXPECT_NE(call({"show", "--dir", folder.path(), "neewer"}).err.find("did you mean newer?"),
+            std::string::npos);
+}
+
+TEST(Program, help_and_version_go_to_stdout) {
+  EXPECT_EQ(call({"--version"}).out.rfind("paramedic ", 0), 0u);
+  EXPECT_EQ(call({"--help"}).code, 0);
+  const Answer help = call({"rules", "list", "--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(help.out.rfind("usage: paramedic rules list", 0), 0u);
+}
+
+TEST(Program, rules_are_listed_and_explained_for_people_and_for_scripts) {
+  const Answer list = call({"rules", "list", "--json"});
+  const Result<Json> json = parse_json(list.out, "rules list");
+  ASSERT_TRUE(json.ok()) << list.out;
+  EXPECT_EQ((*json)["rules"].size(), rules::builtin_rules().size());
+  for (const rules::RuleInfo& rule : rules::builtin_rules()) {
+    EXPECT_NE(call({"rules", "list"}).out.find(rule.id), std::string::npos);
+    const Answer answer = call({"rules", "explain", rule.id});
+    EXPECT_EQ(answer.code, 0);
+    EXPECT_NE(answer.out.find("what to do"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace paramedic::cli

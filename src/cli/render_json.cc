@@ -1,0 +1,60 @@
+#include "cli/render_json.h"
+
+namespace paramedic::cli {
+namespace {
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json run_json(const store::RunInfo& info) {
+  Json ranks = Json::array();
+  for (const store::RunInfo::Rank& rank : info.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"pid", rank.pid},
+                     {"host", rank.host},
+                     {"status", rank.status},
+                     {"last_step", rank.last_step < 0 ? Json(nullptr) : Json(rank.last_step)}});
+  }
+  return {{"id", info.id},
+          {"dir", info.dir},
+          {"command", info.command},
+          {"started", info.started},
+          {"ended", or_null(info.ended)},
+          {"status", info.status},
+          {"exit_code", or_null(info.exit_code)},
+          {"signal", or_null(info.signal)},
+          {"framework", info.framework.empty() ? Json(nullptr) : Json(info.framework)},
+          {"world_size", info.world_size},
+          {"ranks", std::move(ranks)},
+          {"steps", info.steps},
+          {"overhead_percent", or_null(info.overhead_percent)},
+          {"dropped_records", info.dropped_records}};
+}
+
+}  // namespace
+
+Json render_json(const Report& report) {
+  Json findings = Json::array();
+  for (const Problem& problem : report.problems) findings.push_back(problem.finding.to_json());
+  Json not_captured = Json::array();
+  for (const auto& [what, why] : report.info.not_captured) {
+    not_captured.push_back({{"what", what}, {"why", why}});
+  }
+  Json damage = Json::array();
+  for (const store::Damage& each : report.damage) {
+    damage.push_back({{"file", each.file}, {"offset", each.offset}, {"what", each.what}});
+  }
+  return {{"schema", kJsonSchema},
+          {"run", run_json(report.info)},
+          {"health", report.health()},
+          {"findings", std::move(findings)},
+          // Diagnosis of failed jobs and repairs are parts of their own.
+          {"failure", nullptr},
+          {"repairs", Json::array()},
+          {"not_captured", std::move(not_captured)},
+          {"damage", std::move(damage)}};
+}
+
+}  // namespace paramedic::cli

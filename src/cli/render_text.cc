@@ -1,0 +1,352 @@
+#include "cli/render_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/plot.h"
+
+namespace paramedic::cli {
+namespace {
+
+constexpr size_t kHeatRowsMax = 24;
+constexpr size_t kLossPlotsMax = 3;
+constexpr size_t kTensorsShown = 4;
+constexpr int kFieldWidth = 8;  // of "where", "fix", "also"
+
+Style style_of(rules::Severity severity) {
+  switch (severity) {
+    case rules::Severity::kError:
+      return Style::kError;
+    case rules::Severity::kWarning:
+      return Style::kWarning;
+    case rules::Severity::kInfo:
+      break;
+  }
+  return Style::kInfo;
+}
+
+std::string joined(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+
+class TextReport {
+ public:
+  TextReport(const Report& report, const TextOptions& options)
+      : report_(report), width_(options.width), paint_(options.color) {}
+
+  std::string render() {
+    header();
+    problems();
+    curves();
+    heat();
+    times();
+    lists();
+    return std::move(text_);
+  }
+
+ private:
+  void line(const std::string& text = {}) { text_ += text + "\n"; }
+
+  // Parts joined by " · ", continued on the next line where they do not fit.
+  void parts_line(const std::vector<std::string>& parts) {
+    std::string current;
+    for (const std::string& part : parts) {
+      if (!current.empty() && display_width(current) + 3 + display_width(part) > width_) {
+        line(paint_(Style::kDim, current));
+        current.clear();
+      }
+      current += (current.empty() ? "" : " · ") + part;
+    }
+    if (!current.empty()) line(paint_(Style::kDim, current));
+  }
+
+  // A title in bold with a remark at the right edge.
+  void title(const std::string& name, const std::string& remark = {}) {
+    const int room = width_ - display_width(name) - 2;
+    const std::string shown = cut(remark, std::max(room, 0));
+    line();
+    line(paint_(Style::kBold, name) +
+         std::string(std::max(width_ - display_width(name) - display_width(shown), 0), ' ') +
+         paint_(Style::kDim, shown));
+  }
+
+  // Trailing spaces of a title without remark are not printed.
+  void plain_title(const std::string& name) {
+    line();
+    line(paint_(Style::kBold, name));
+  }
+
+  void header() {
+    std::string verdict = "healthy";
+    Style style = Style::kGood;
+    const size_t errors = report_.count(rules::Severity::kError);
+    const size_t warnings = report_.count(rules::Severity::kWarning);
+    if (errors + warnings > 0) {
+      verdict = counted(errors + warnings, "problem");
+      style = errors > 0 ? Style::kError : Style::kWarning;
+    } else if (std::string_view(report_.health()) == "failed") {
+      verdict = "failed";
+      style = Style::kError;
+    }
+    const std::string name = cut_middle(clean(report_.name), width_ - display_width(verdict) - 2);
+    line(paint_(Style::kBold, name) +
+         std::string(width_ - display_width(name) - display_width(verdict), ' ') +
+         paint_(style, verdict));
+    for (const std::string& command : wrap(command_text(report_.info.command), width_)) {
+      line(command);
+    }
+    parts_line(status_parts(report_));
+    parts_line(model_parts(report_));
+  }
+
+  void field(const std::string& name, const std::string& text) {
+    bool first = true;
+    for (const std::string& part : wrap(clean(text), width_ - 3 - kFieldWidth)) {
+      line("   " + paint_(Style::kDim, pad(first ? name : "", kFieldWidth)) + part);
+      first = false;
+    }
+  }
+
+  void problem(const Problem& problem) {
+    const rules::Finding& finding = problem.finding;
+    line();
+    std::string place = finding.tensor ? clean(*finding.tensor) : "";
+    const std::string steps = steps_text(finding);
+    const std::string severity = rules::severity_name(finding.severity);
+    const std::string id = clean(finding.id);
+    const int room =
+        width_ - display_width(severity) - display_width(id) - display_width(steps) - 6;
+    place = cut_middle(place, std::max(room, 0));
+    const std::string left = paint_(style_of(finding.severity), severity) + "  " +
+                             paint_(Style::kBold, id) + (place.empty() ? "" : "  " + place);
+    const int used = display_width(severity) + 2 + display_width(id) +
+                     (place.empty() ? 0 : 2 + display_width(place));
+    line(steps.empty()
+             ? left
+             : left + std::string(std::max(width_ - used - display_width(steps), 2), ' ') +
+                   paint_(Style::kDim, steps));
+    for (const std::string& part : wrap(clean(finding.message), width_ - 3)) line("   " + part);
+    source(problem);
+    for (const std::string& evidence : finding.evidence) field("seen", evidence);
+    if (finding.tensors.size() > 1) also(finding);
+    if (!finding.fix.empty()) field("fix", finding.fix);
+  }
+
+  void source(const Problem& problem) {
+    const std::string where = where_text(problem.finding);
+    if (where.empty()) return;
+    field("where", where + (problem.quote.changed ? " (the file was changed since)" : ""));
+    std::string quoted = clean(problem.quote.line);
+    quoted.erase(0, quoted.find_first_not_of(' '));
+    if (quoted.empty()) return;
+    const std::string number = std::to_string(problem.finding.where->line);
+    line("   " + std::string(kFieldWidth, ' ') + paint_(Style::kDim, number + " │ ") +
+         paint_(Style::kAccent, cut(quoted, width_ - 6 - kFieldWidth - display_width(number))));
+  }
+
+  void also(const rules::Finding& finding) {
+    std::vector<std::string> others;
+    size_t more = 0;
+    for (const std::string& tensor : finding.tensors) {
+      if (finding.tensor == tensor) continue;
+      if (others.size() < kTensorsShown) {
+        others.push_back(tensor);
+      } else {
+        more++;
+      }
+    }
+    if (others.empty()) return;
+    field("also", joined(others, ", ") + (more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+
+  void problems() {
+    for (const Problem& each : report_.problems) problem(each);
+  }
+
+  void curve(const std::string& name, const Series& series, int height) {
+    std::vector<std::string> remarks;
+    if (series.first_non_finite >= 0) {
+      remarks.push_back(fmt::format("not finite from step {}", series.first_non_finite));
+    }
+    if (series.min <= series.max) {
+      remarks.push_back("min " + short_number(series.min));
+      remarks.push_back("max " + short_number(series.max));
+      if (scale_of({&series}).log) remarks.insert(remarks.begin(), "log scale");
+    }
+    remarks.push_back("last " + short_number(series.last));
+    title(name, joined(remarks, "  "));
+    for (const std::string& row : plot_lines(series, report_.steps(), {width_, height}, paint_)) {
+      line(row);
+    }
+  }
+
+  void curves() {
+    size_t shown = 0;
+    for (const Series& loss : report_.losses) {
+      if (shown++ == kLossPlotsMax) break;
+      const std::string mode = loss.mode == "train" ? "" : " (" + loss.mode + ")";
+      curve("loss " + clean(loss.name) + mode, loss, 6);
+    }
+    if (report_.losses.size() > kLossPlotsMax) {
+      line(paint_(Style::kDim, counted(report_.losses.size() - kLossPlotsMax, "more loss") +
+                                   ": paramedic show --html"));
+    }
+    if (report_.norm.count > 0) {
+      curve("gradient norm", report_.norm, 5);
+    } else if (report_.norm_before_clip.count > 0) {
+      curve("gradient norm before clipping", report_.norm_before_clip, 5);
+    }
+    if (report_.rates.empty()) return;
+    plain_title("learning rate");
+    for (const Series& rate : report_.rates) {
+      const bool constant = !(rate.min < rate.max);
+      line("  " + pad(cut_middle(clean(rate.name), width_ / 3), 16) + " " +
+           (constant ? short_number(rate.last) + " throughout"
+                     : fmt::format("{} → {}  (min {}, max {})", short_number(rate.first),
+                                   short_number(rate.last), short_number(rate.min),
+                                   short_number(rate.max))));
+    }
+  }
+
+  void heat() {
+    if (report_.layers.empty()) return;
+    title("gradient by layer", "rms, forward order, one column = some steps");
+    const std::vector<Layer> layers = folded_layers(report_.layers, kHeatRowsMax);
+    for (const std::string& row : heat_lines(layers, report_.steps(), width_, paint_)) line(row);
+  }
+
+  void times() {
+    double total = 0;
+    for (const Phase& phase : report_.phases) total += phase.total_ms;
+    if (total <= 0) return;
+    const double mean =
+        report_.steps_timed > 0 ? report_.step_ms_total / double(report_.steps_timed) / 1000 : 0;
+    title("time", mean > 0 ? duration(mean) + " a step" : "");
+    const int bar_width = std::max(width_ - 30, 8);
+    for (const Phase& phase : report_.phases) {
+      const double share = phase.total_ms / total;
+      // Eighths of a character, so that small shares still show.
+      const int eighths = static_cast<int>(std::lround(share * bar_width * 8));
+      std::string bar;
+      for (int i = 0; i < eighths / 8; i++) bar += "█";
+      constexpr const char* kPartial[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+      bar += kPartial[eighths % 8];
+      line(fmt::format("  {} {:>5.1f} % {}", pad(phase.name, 11), share * 100,
+                       paint_(Style::kAccent, bar)));
+    }
+  }
+
+  void lists() {
+    if (!report_.info.not_captured.empty()) {
+      plain_title("not captured");
+      for (const auto& [what, why] : report_.info.not_captured) {
+        bullet(clean(what) + ": " + clean(why));
+      }
+    }
+    if (report_.damage.empty()) return;
+    plain_title("damaged, skipped");
+    for (const store::Damage& damage : report_.damage) {
+      bullet(
+          fmt::format("{} at byte {}: {}", clean(damage.file), damage.offset, clean(damage.what)));
+    }
+  }
+
+  void bullet(const std::string& text) {
+    bool first = true;
+    for (const std::string& part : wrap(text, width_ - 4)) {
+      line((first ? "  · " : "    ") + part);
+      first = false;
+    }
+  }
+
+  const Report& report_;
+  int width_;
+  Paint paint_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string render_text(const Report& report, const TextOptions& options) {
+  return TextReport(report, options).render();
+}
+
+std::string problem_line(const rules::Finding& finding, const Paint& paint) {
+  std::string line = paint(style_of(finding.severity), rules::severity_name(finding.severity)) +
+                     "  " + clean(finding.id);
+  const std::string tensor = finding.tensor ? clean(*finding.tensor) : "";
+  for (const std::string& part : {tensor, steps_text(finding), where_text(finding)}) {
+    if (!part.empty()) line += "  " + part;
+  }
+  return line;
+}
+
+std::string where_text(const rules::Finding& finding) {
+  if (!finding.where || finding.where->file.empty()) return "";
+  std::string text = clean(finding.where->file);
+  if (finding.where->line > 0) text += fmt::format(":{}", finding.where->line);
+  if (!finding.where->function.empty()) text += " in " + clean(finding.where->function);
+  return text;
+}
+
+std::string steps_text(const rules::Finding& finding) {
+  if (!finding.step || *finding.step < 0) return "";
+  if (!finding.last_step || *finding.last_step <= *finding.step) {
+    return fmt::format("step {}", *finding.step);
+  }
+  return fmt::format("steps {}–{}", *finding.step, *finding.last_step);
+}
+
+std::vector<std::string> status_parts(const Report& report) {
+  const store::RunInfo& info = report.info;
+  std::vector<std::string> parts = {clean(info.status)};
+  if (info.signal) parts.push_back(fmt::format("signal {}", *info.signal));
+  if (info.exit_code) parts.push_back(fmt::format("exit {}", *info.exit_code));
+  parts.push_back(duration(report.seconds()));
+  parts.push_back(counted(static_cast<uint64_t>(std::max<int64_t>(info.steps, 0)), "step"));
+  if (info.world_size > 1) parts.push_back(counted(info.world_size, "rank"));
+  parts.push_back(info.framework.empty() ? "no framework seen" : clean(info.framework));
+  if (info.overhead_percent)
+    parts.push_back(fmt::format("overhead {:.2f} %", *info.overhead_percent));
+  parts.push_back(counted(info.dropped_records, "record") + " dropped");
+  return parts;
+}
+
+std::vector<std::string> model_parts(const Report& report) {
+  std::vector<std::string> parts;
+  if (!report.layers.empty()) {
+    parts.push_back(counted(report.layers.size(), "layer") + " with gradients");
+    parts.push_back(counted(report.parameters(), "parameter"));
+  }
+  for (const std::string& optimizer : report.optimizers) parts.push_back(clean(optimizer));
+  for (const std::string& loss : report.loss_kinds) parts.push_back(clean(loss));
+  if (report.batch_size > 0) {
+    parts.push_back(fmt::format("batch {}", report.batch_size));
+  }
+  return parts;
+}
+
+std::string command_text(const std::vector<std::string>& command) {
+  std::string text;
+  for (const std::string& word : command) {
+    if (!text.empty()) text += ' ';
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 ||
+             std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+    });
+    if (plain) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return clean(text);
+}
+
+}  // namespace paramedic::cli

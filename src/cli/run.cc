@@ -1,0 +1,52 @@
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/job_options.h"
+#include "cli/summary.h"
+#include "supervise/job.h"
+
+namespace paramedic::cli {
+namespace {
+
+Result<int> run(const Arguments& arguments, Console& console) {
+  if (arguments.command().empty()) {
+    return invalid_argument("run: there is no command to run", "paramedic run -- python train.py");
+  }
+  PARAMEDIC_ASSIGN(const supervise::JobOptions options, job_options(arguments, console));
+  PARAMEDIC_ASSIGN(const supervise::JobOutcome outcome, supervise::run_job(options));
+  std::optional<store::RunInfo> info;
+  if (!outcome.run_dir.empty()) {
+    const auto reader = store::RunReader::open(outcome.run_dir);
+    if (reader.ok()) info = (*reader)->info();
+  }
+  console.err << render_summary(outcome, info, Paint(console.color_err)) << std::flush;
+  return outcome.exit_code;
+}
+
+}  // namespace
+
+Command run_command() {
+  Command command;
+  command.name = "run";
+  command.summary = "runs a training command unchanged and watches it";
+  command.about =
+      "Starts the command as it was typed, captures statistics inside the training process, judges "
+      "them while the job runs, and says at the end what is wrong. The job's output, exit code and "
+      "results are the same as without Paramedic; a job never fails because of it.\n\n"
+      "The `--` may be left out when the command does not begin with a dash. The exit code is the "
+      "job's own, 128+N after signal N, and 75 when --stop-on stopped the job.";
+  command.options = job_option_list();
+  command.takes_command = true;
+  command.examples = {
+      {"paramedic run -- python train.py --epochs 3", "what you typed before, with two words more"},
+      {"paramedic run --name digits-3 -- torchrun --nproc-per-node 2 train.py",
+       "a distributed job, under a name of your own"},
+      {"paramedic run --stop-on nan_origin -- python train.py",
+       "do not burn hours on a run that is lost"},
+      {"paramedic run --overhead-budget 5% --capture plan.txt -- python train.py",
+       "look closer, and let it cost more"}};
+  command.run = run;
+  return command;
+}
+
+}  // namespace paramedic::cli

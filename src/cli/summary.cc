@@ -1,0 +1,96 @@
+#include "cli/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "cli/render_text.h"
+#include "cli/report.h"
+
+namespace paramedic::cli {
+namespace {
+
+constexpr size_t kProblemsShown = 10;
+
+std::string verdict(const std::vector<Problem>& problems, const Paint& paint) {
+  size_t errors = 0;
+  size_t warnings = 0;
+  for (const Problem& problem : problems) {
+    errors += problem.finding.severity == rules::Severity::kError ? 1 : 0;
+    warnings += problem.finding.severity == rules::Severity::kWarning ? 1 : 0;
+  }
+  if (errors + warnings == 0) return paint(Style::kGood, "healthy");
+  return paint(errors > 0 ? Style::kError : Style::kWarning, counted(errors + warnings, "problem"));
+}
+
+std::string facts(const store::RunInfo& info) {
+  std::string text = counted(static_cast<uint64_t>(std::max<int64_t>(info.steps, 0)), "step");
+  if (info.overhead_percent) text += fmt::format(", overhead {:.2f} %", *info.overhead_percent);
+  if (info.dropped_records > 0) text += ", " + counted(info.dropped_records, "record") + " dropped";
+  return text;
+}
+
+}  // namespace
+
+std::string render_summary(const supervise::JobOutcome& outcome,
+                           const std::optional<store::RunInfo>& info, const Paint& paint) {
+  std::vector<Problem> problems;
+  for (const rules::Finding& finding : outcome.findings) problems.push_back({finding, {}});
+  sort_problems(problems);
+  const std::string prefix = "paramedic: ";
+  std::string text;
+  const bool seen = info && !info->framework.empty();
+  if (seen || !problems.empty()) {
+    text += prefix + verdict(problems, paint) + (info ? " · " + facts(*info) : "") + "\n";
+  } else if (info) {
+    const std::string why = why_nothing_seen(info->command);
+    text += prefix + "no framework was seen" + (why.empty() ? "" : ": " + why) + "\n";
+  }
+  for (size_t i = 0; i < problems.size() && i < kProblemsShown; i++) {
+    text += "  " + problem_line(problems[i].finding, paint) + "\n";
+  }
+  if (problems.size() > kProblemsShown) {
+    text += fmt::format("  and {} more\n", problems.size() - kProblemsShown);
+  }
+  for (const std::string& note : outcome.notes) text += prefix + clean(note) + "\n";
+  if (outcome.run_dir.empty()) return text;
+  const std::string name = outcome.run_dir.substr(outcome.run_dir.find_last_of('/') + 1);
+  // A run outside the default folder is named by its path, which is right from anywhere.
+  const bool is_default = outcome.run_dir == "paramedic-runs/" + name ||
+                          (info && outcome.run_dir == info->cwd + "/paramedic-runs/" + name);
+  const std::string shown = is_default ? name : outcome.run_dir;
+  return text + paint(Style::kDim, prefix + "paramedic show " + command_text({shown})) + "\n";
+}
+
+std::string why_nothing_seen(const std::vector<std::string>& command) {
+  const auto is_python = [](const std::string& word) {
+    return std::string_view(word).substr(word.find_last_of('/') + 1).starts_with("python");
+  };
+  const auto python = std::find_if(command.begin(), command.end(), is_python);
+  if (python == command.end()) {
+    // A launcher or script may have started a Python of its own, so nothing is claimed of it.
+    return "";
+  }
+  for (auto word = python + 1; word != command.end() && word->starts_with("-"); ++word) {
+    if (word->starts_with("--")) continue;
+    // The letters of -c and -m are followed by their own argument; -W and -X take one.
+    for (const char letter : std::string_view(*word).substr(1)) {
+      if (letter == 'c' || letter == 'm' || letter == 'W' || letter == 'X') break;
+      if (letter == 'I' || letter == 'E') {
+        return fmt::format("python was started with -{}, which ignores PYTHONPATH, our way in",
+                           letter);
+      }
+      if (letter == 'S') {
+        return "python was started with -S, which skips sitecustomize, our way in";
+      }
+    }
+    if (word->ends_with("c") || word->ends_with("m")) break;
+    if (*word == "-W" || *word == "-X") {
+      if (++word == command.end()) break;
+    }
+  }
+  return "the script imported none that Paramedic knows (torch)";
+}
+
+}  // namespace paramedic::cli

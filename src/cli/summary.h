@@ -1,0 +1,21 @@
+#pragma once
+// What `paramedic run` says on stderr once the job has ended.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/text.h"
+#include "store/run.h"
+#include "supervise/job.h"
+
+namespace paramedic::cli {
+
+// `info` is empty where no run folder could be read back.
+std::string render_summary(const supervise::JobOutcome& outcome,
+                           const std::optional<store::RunInfo>& info, const Paint& paint);
+
+// Why no framework was seen, as far as the command shows it: "python was started with -I, …".
+std::string why_nothing_seen(const std::vector<std::string>& command);
+
+}  // namespace paramedic::cli
