@@ -20,7 +20,8 @@ void use(const Plan& plan) {
   check(!plan.collections.empty());
   for (const std::string name : {"", "net.0.weight", "encoder.layer.11.attention.query.bias",
                                  "\xff\xfe", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"}) {
-    plan.collections_of(paramedic::record::Kind::kGradient, name);
+    const uint32_t mask = plan.collections_of(paramedic::record::Kind::kGradient, name);
+    check(uint64_t{mask} < uint64_t{1} << plan.collections.size());
   }
   for (const Collection& collection : plan.collections) {
     check(collection.kinds != 0 && collection.modes != 0 && collection.what != 0);
