@@ -5,6 +5,7 @@
 #include <arrow/result.h>
 #include <arrow/status.h>
 #include <arrow/type.h>
+#include <arrow/type_fwd.h>
 
 #include <memory>
 #include <string>
@@ -32,5 +33,9 @@ Result<T> from_arrow(arrow::Result<T> result, const std::string& what) {
 
 std::shared_ptr<arrow::DataType> arrow_type(ColumnType type);
 std::shared_ptr<arrow::Schema> arrow_schema(const std::vector<ColumnSpec>& specs);
+// Borrows the columns' memory.
+std::shared_ptr<arrow::RecordBatch> arrow_batch(const std::vector<ColumnSpec>& specs,
+                                                const std::vector<ColumnBuffer>& columns,
+                                                size_t rows);
 
 }  // namespace paramedic::store

@@ -81,16 +81,22 @@ Result<std::string> encode_schema(const std::vector<ColumnSpec>& specs) {
   return message->ToString();
 }
 
-Result<std::string> encode_batch(const std::vector<ColumnSpec>& specs,
-                                 const std::vector<ColumnBuffer>& columns, size_t rows) {
+std::shared_ptr<arrow::RecordBatch> arrow_batch(const std::vector<ColumnSpec>& specs,
+                                                const std::vector<ColumnBuffer>& columns,
+                                                size_t rows) {
   PARAMEDIC_CHECK(specs.size() == columns.size());
   std::vector<std::shared_ptr<arrow::ArrayData>> arrays;
   arrays.reserve(specs.size());
   for (size_t i = 0; i < specs.size(); i++) {
     arrays.push_back(array_of(specs[i], columns[i], static_cast<int64_t>(rows)));
   }
-  const auto batch =
-      arrow::RecordBatch::Make(arrow_schema(specs), static_cast<int64_t>(rows), std::move(arrays));
+  return arrow::RecordBatch::Make(arrow_schema(specs), static_cast<int64_t>(rows),
+                                  std::move(arrays));
+}
+
+Result<std::string> encode_batch(const std::vector<ColumnSpec>& specs,
+                                 const std::vector<ColumnBuffer>& columns, size_t rows) {
+  const auto batch = arrow_batch(specs, columns, rows);
   arrow::ipc::IpcWriteOptions options = arrow::ipc::IpcWriteOptions::Defaults();
   options.use_threads = false;
   PARAMEDIC_ASSIGN(const std::shared_ptr<arrow::Buffer> message,

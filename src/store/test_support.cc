@@ -90,6 +90,12 @@ TableTexts read_all(RunReader& reader) {
 
 TableTexts read_all(const std::string& dir) { return read_all(*RunReader::open(dir).value()); }
 
+size_t count_rows(const TableTexts& tables) {
+  size_t count = 0;
+  for (const auto& [table, rows] : tables) count += rows.size();
+  return count;
+}
+
 Origin RandomRows::next_origin() {
   Origin origin;
   origin.ring_id = 0xfedcba9876543210 + draw() % 3;

@@ -58,6 +58,7 @@ class RowLog : public RowSink {
 // Everything that a reader of the run in `dir` gets, findings as stored, not merged.
 TableTexts read_all(RunReader& reader);
 TableTexts read_all(const std::string& dir);
+size_t count_rows(const TableTexts& tables);
 
 // Rows with every kind of number and text. Rows of one ring have rising sequences, one record in
 // four has several rows.
