@@ -1,0 +1,149 @@
+// Rectified units that are zero whatever goes in.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rules/rule.h"
+
+namespace paramedic::rules {
+
+namespace {
+
+// smdebug's share of a layer. Its test of single elements flags healthy layers, which are often
+// more than half zero; units that were zero for every sample of several batches are rare there.
+constexpr double kShare = 0.5;
+constexpr double kShareAlone = 0.9;  // enough without looking at the loss
+constexpr uint32_t kBatches = 8;
+constexpr uint32_t kSamplesOfUnit = 2000;  // instead of batches, when these are large
+constexpr int kWindows = 2;
+constexpr int kWindowsAlone = 3;
+constexpr uint32_t kUnitsMin = 4;
+
+bool rectifies(const std::string& class_name) {
+  return class_name.find("ReLU") != std::string::npos &&
+         class_name.find("Leaky") == std::string::npos;
+}
+
+struct Layer {
+  Streak half;    // more than kShare dead
+  Streak almost;  // more than kShareAlone dead
+  uint32_t dead = 0;
+  uint32_t units = 0;
+  bool told = false;
+};
+
+class DeadRelu : public Rule {
+ public:
+  using Rule::Rule;
+
+  void on_stats(const store::StatsRow& row) override {
+    if (row.tensor->kind != store::Kind::kActivation || row.units < kUnitsMin) return;
+    if (row.origin.mode != store::Mode::kTrain) return;
+    const ModuleFact* fact = facts().module(row.tensor->name);
+    if (fact == nullptr || !rectifies(fact->class_name)) return;
+    // A model that ends in a ReLU predicts zeros when its targets are.
+    if (!facts().weights_follow(row.tensor->name)) return;
+    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
+    if (row.unit_batches < kBatches && (row.unit_batches < 2 || seen < kSamplesOfUnit)) return;
+    if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
+    Layer& layer = layers_[row.tensor->name];
+    layer.dead = row.units_dead;
+    layer.units = row.units;
+    const double share = static_cast<double>(row.units_dead) / row.units;
+    mark(layer.half, share > kShare, row.origin.step);
+    mark(layer.almost, share > kShareAlone, row.origin.step);
+    sampled_ = true;
+  }
+
+  void on_step(int64_t /*step*/) override {
+    if (!sampled_) return;
+    sampled_ = false;
+    const Learning learning = facts().learning();
+    const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
+    std::vector<std::pair<double, std::string>> dead;
+    int64_t first_step = INT64_MAX;
+    for (auto& [name, layer] : layers_) {
+      const bool alone =
+          layer.almost.hits() >= kWindowsAlone && learning != Learning::kLearns;
+      const bool with_loss = layer.half.hits() >= kWindows && stuck;
+      // Once told it stays in the list while its units stay dead.
+      layer.told = (layer.told && layer.half.hits() > 0) || alone || with_loss;
+      if (!layer.told) continue;
+      dead.emplace_back(-static_cast<double>(layer.dead) / layer.units, name);
+      first_step = std::min(first_step, layer.half.first_step());
+    }
+    if (dead.empty()) {
+      recover();
+      return;
+    }
+    std::sort(dead.begin(), dead.end());
+    tell(dead, first_step);
+  }
+
+ private:
+  static void mark(Streak& streak, bool seen, int64_t step) {
+    if (seen) {
+      streak.hit(step);
+    } else {
+      streak.miss();
+    }
+  }
+
+  void tell(const std::vector<std::pair<double, std::string>>& dead, int64_t first_step) {
+    const std::string& worst = dead.front().second;
+    const Layer& layer = layers_[worst];
+    Finding finding;
+    finding.severity = Severity::kWarning;
+    finding.step = first_step;
+    finding.tensor = worst;
+    finding.kind = "activation";
+    finding.value = -dead.front().first;
+    finding.threshold = kShare;
+    finding.confidence = 0.9;
+    finding.where = facts().made(worst);
+    finding.message =
+        fmt::format("{} of {} units of {} are zero for every sample since step {} (limit {:.0f} %)",
+                    layer.dead, layer.units, worst, first_step, 100 * kShare);
+    for (const auto& [share, name] : dead) {
+      finding.tensors.push_back(name);
+      finding.evidence.push_back(fmt::format("{}: {:.0f} % dead", name, -100 * share));
+    }
+    told_ = finding;
+    report(std::move(finding));
+  }
+
+  void recover() {
+    if (!told_ || told_->severity == Severity::kInfo) return;
+    if (facts().learning() != Learning::kLearns) return;
+    told_->severity = Severity::kInfo;
+    told_->message = fmt::format("units of {} were dead from step {}, but came back and the loss "
+                                 "falls now",
+                                 *told_->tensor, *told_->step);
+    report(*told_);
+  }
+
+  bool sampled_ = false;
+  std::map<std::string, Layer> layers_;
+  std::optional<Finding> told_;
+};
+
+}  // namespace
+
+RuleEntry dead_relu_rule() {
+  return {{"dead_relu", Severity::kWarning, "Units behind a ReLU are always zero",
+           "More than half of a hidden layer's units (smdebug's share) were zero for all samples "
+           "of several batches, in two windows in a row, while the loss stands still; or more "
+           "than nine tenths in three, unless the loss falls. The share of zero elements is not "
+           "used: it flags 46 to 63 % of healthy models.",
+           "lower the learning rate, use a leaky ReLU or normalisation, and check the bias "
+           "initialisation",
+           {{"share", kShare, 0, 1, "of a layer's units, while the loss stands still"},
+            {"share_alone", kShareAlone, 0, 1, "of a layer's units, unless the loss falls"},
+            {"batches", kBatches, 1, 1000, "in which a unit must be zero"},
+            {"windows", kWindows, 1, 100, "in a row"}}},
+          &make_rule<DeadRelu>};
+}
+
+}  // namespace paramedic::rules

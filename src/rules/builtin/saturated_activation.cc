@@ -1,0 +1,134 @@
+// Sigmoid-like units that sit at the end of their range whatever goes in.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rules/rule.h"
+
+namespace paramedic::rules {
+
+namespace {
+
+constexpr double kShare = 0.5;  // of a layer's units (smdebug, DeepDiagnosis)
+constexpr uint32_t kBatches = 2;
+constexpr uint32_t kSamplesOfUnit = 64;
+constexpr int kWindows = 2;
+constexpr uint32_t kUnitsMin = 4;
+
+bool squashes(const std::string& class_name) {
+  for (const char* part : {"Sigmoid", "Tanh", "sigmoid", "tanh", "Softsign"}) {
+    if (class_name.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+struct Layer {
+  Streak frozen;
+  uint32_t units_frozen = 0;
+  uint32_t units = 0;
+};
+
+class SaturatedActivation : public Rule {
+ public:
+  using Rule::Rule;
+
+  void on_stats(const store::StatsRow& row) override {
+    if (row.tensor->kind != store::Kind::kActivation || row.units < kUnitsMin) return;
+    if (row.origin.mode != store::Mode::kTrain) return;
+    const ModuleFact* fact = facts().module(row.tensor->name);
+    if (fact == nullptr || !squashes(fact->class_name)) return;
+    // Outputs are meant to reach the ends: probabilities, pixels of a generator.
+    if (!facts().weights_follow(row.tensor->name)) return;
+    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
+    if (row.unit_batches < kBatches || seen < kSamplesOfUnit) return;
+    if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
+    Layer& layer = layers_[row.tensor->name];
+    layer.units_frozen = row.units_frozen;
+    layer.units = row.units;
+    if (row.units_frozen > kShare * row.units) {
+      layer.frozen.hit(row.origin.step);
+    } else {
+      layer.frozen.miss();
+    }
+    sampled_ = true;
+  }
+
+  void on_step(int64_t /*step*/) override {
+    if (!sampled_) return;
+    sampled_ = false;
+    const Learning learning = facts().learning();
+    // Gates that have learnt to be open or shut are frozen too, and right.
+    const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
+    if (!stuck && !told_) return;
+    std::vector<std::pair<double, std::string>> frozen;
+    int64_t first_step = INT64_MAX;
+    for (const auto& [name, layer] : layers_) {
+      if (layer.frozen.hits() < kWindows) continue;
+      frozen.emplace_back(-static_cast<double>(layer.units_frozen) / layer.units, name);
+      first_step = std::min(first_step, layer.frozen.first_step());
+    }
+    std::sort(frozen.begin(), frozen.end());
+    if (learning == Learning::kLearns) {
+      recover();
+    } else if (!frozen.empty()) {
+      tell(frozen, first_step);
+    }
+  }
+
+ private:
+  void tell(const std::vector<std::pair<double, std::string>>& frozen, int64_t first_step) {
+    const std::string& worst = frozen.front().second;
+    const Layer& layer = layers_[worst];
+    Finding finding;
+    finding.severity = Severity::kWarning;
+    finding.step = first_step;
+    finding.tensor = worst;
+    finding.kind = "activation";
+    finding.value = -frozen.front().first;
+    finding.threshold = kShare;
+    finding.confidence = 0.85;
+    finding.where = facts().made(worst);
+    finding.message = fmt::format(
+        "{} of {} units of {} are at the end of their range for every sample since step {} "
+        "(limit {:.0f} %)",
+        layer.units_frozen, layer.units, worst, first_step, 100 * kShare);
+    for (const auto& [share, name] : frozen) {
+      finding.tensors.push_back(name);
+      finding.evidence.push_back(fmt::format("{}: {:.0f} % saturated", name, -100 * share));
+    }
+    told_ = finding;
+    report(std::move(finding));
+  }
+
+  void recover() {
+    if (told_->severity == Severity::kInfo) return;
+    told_->severity = Severity::kInfo;
+    told_->message = fmt::format("units of {} were saturated from step {}, but the loss falls now",
+                                 *told_->tensor, *told_->step);
+    report(*told_);
+  }
+
+  bool sampled_ = false;
+  std::map<std::string, Layer> layers_;
+  std::optional<Finding> told_;
+};
+
+}  // namespace
+
+RuleEntry saturated_activation_rule() {
+  return {{"saturated_activation", Severity::kWarning,
+           "Hidden sigmoid or tanh units are at the end of their range",
+           "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
+           "moving range for all samples of a window, in two windows in a row, while the loss "
+           "stands still or grows. Output layers are not judged.",
+           "standardise the inputs, use a smaller initialisation or learning rate, or ReLU or "
+           "normalisation between the layers",
+           {{"share", kShare, 0, 1, "of a layer's units"},
+            {"batches", kBatches, 1, 1000, "of a window at least"},
+            {"windows", kWindows, 1, 100, "in a row"}}},
+          &make_rule<SaturatedActivation>};
+}
+
+}  // namespace paramedic::rules

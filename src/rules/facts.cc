@@ -1,0 +1,263 @@
+#include "rules/facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "rules/engine.h"
+
+namespace paramedic::rules {
+
+namespace {
+
+// Call sites and parameter groups; more than any job has, so that a broken one cannot grow us.
+constexpr size_t kScalarNamesMax = 1000;
+constexpr size_t kOptimizersMax = 1000;
+// Losses that are both used within so many steps take turns: a game, or several tasks.
+constexpr int64_t kTurnSteps = 50;
+// Cross entropy this close to guessing has learnt nothing.
+constexpr double kChanceShare = 0.95;
+// A distance this large is that of standardised targets to a constant (whose variance is 1), or
+// more; a smaller one may be a converged model that is trained further.
+constexpr double kDistanceUnlearnt = 0.5;
+// Losses that swing more than this around their level say little (reinforcement learning does).
+constexpr double kNoiseShareMax = 0.3;
+// Where no level says what guessing gives, a fall that the noise could hide must not be missed.
+constexpr double kErrorShareMax = 0.05;
+constexpr double kWorseFactor = 3;
+// An untrained classifier starts near guessing; a sum over the batch starts far above.
+constexpr double kStartShare = 1.5;
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string folded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '_') continue;
+    out += (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return out;
+}
+
+std::vector<int64_t> shape_of(const Json& detail) {
+  std::vector<int64_t> shape;
+  const auto found = detail.find("shape");
+  if (found == detail.end() || !found->is_array()) return shape;
+  for (const Json& size : *found) {
+    if (size.is_number_integer() && shape.size() < stats::kMaxDims) {
+      shape.push_back(size.get<int64_t>());
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+LossKind loss_kind(std::string_view class_name) {
+  const std::string name = folded(class_name);
+  if (contains(name, "binarycrossentropy") || name.starts_with("bce")) return LossKind::kBinary;
+  if (contains(name, "crossentropy") || contains(name, "nllloss")) return LossKind::kClasses;
+  for (const char* part : {"mse", "l1", "huber"}) {
+    if (contains(name, part)) return LossKind::kDistance;
+  }
+  return LossKind::kOther;
+}
+
+void Facts::note(const store::Origin& origin) {
+  const int64_t step = origin.step >= 0 ? origin.step : newest_.step;
+  newest_ = origin;
+  newest_.step = step;
+}
+
+void Facts::on_stats(const store::StatsRow& row) { note(row.origin); }
+
+void Facts::on_scalar(const store::ScalarRow& row) {
+  note(row.origin);
+  const std::string& name = *row.name;
+  if (name == "amp_scale") amp_ = true;
+  if (name.starts_with("loss/")) {
+    auto found = losses_.find(name);
+    if (found == losses_.end()) {
+      if (losses_.size() >= kScalarNamesMax) return;
+      found = losses_.emplace(name, LossFact{}).first;
+      // "loss/FILE:LINE" says where even when no model row does.
+      const size_t colon = name.rfind(':');
+      if (colon != std::string::npos) {
+        found->second.where.file = name.substr(5, colon - 5);
+        found->second.where.line = std::atoi(name.c_str() + colon + 1);
+      }
+    }
+    found->second.track.add(row.origin.step, row.value);
+  } else if (name.starts_with("learning_rate/")) {
+    auto [found, added] = learning_rates_.try_emplace(name);
+    LearningRate& rate = found->second;
+    if (added) rate = {row.value, row.value, row.value, row.origin.step, -1};
+    if (row.value > rate.newest * 1.01) rate.rose_at = row.origin.step;
+    rate.newest = row.value;
+    rate.low = std::min(rate.low, row.value);
+    rate.high = std::max(rate.high, row.value);
+    if (learning_rates_.size() > kScalarNamesMax) learning_rates_.erase(found);
+  }
+}
+
+void Facts::on_model(const store::ModelRow& row) {
+  note(row.origin);
+  const Result<Json> parsed = parse_json(row.detail.empty() ? "{}" : row.detail, "model detail");
+  const Json detail = parsed.ok() && parsed->is_object() ? *parsed : Json::object();
+  if (row.kind == "module" && modules_.size() < kTensorsMax) {
+    ModuleFact& module = modules_[row.name];
+    module.class_name = row.class_name;
+    module.made = {row.file, row.line, row.function};
+    module.order = integer_or(detail, "order", -1);
+  } else if (row.kind == "parameter" && parameters_.size() < kTensorsMax) {
+    std::string module = string_or(detail, "module", module_name_of(row.name));
+    parameters_[row.name] = {std::move(module), shape_of(detail)};
+  } else if (row.kind == "optimizer") {
+    add_optimizer(row);
+  } else if (row.kind == "loss" && losses_.size() < kScalarNamesMax) {
+    LossFact& loss = losses_["loss/" + row.file + ":" + std::to_string(row.line)];
+    loss.class_name = row.class_name;
+    loss.where = {row.file, row.line, row.function};
+  }
+  layout_.reset();
+}
+
+const Facts::Layout& Facts::layout() const {
+  if (layout_) return *layout_;
+  layout_.emplace();
+  int64_t matrix_order = -1;
+  for (const auto& [name, parameter] : parameters_) {
+    const ModuleFact* owner = module(parameter.module);
+    if (owner == nullptr) continue;
+    layout_->last_weights_order = std::max(layout_->last_weights_order, owner->order);
+    if (parameter.shape.size() < 2 || owner->order <= matrix_order) continue;
+    matrix_order = owner->order;
+    layout_->last_outputs = parameter.shape[0];
+  }
+  return *layout_;
+}
+
+void Facts::add_optimizer(const store::ModelRow& row) {
+  if (optimizers_.size() >= kOptimizersMax) return;
+  const Result<Json> parsed = parse_json(row.detail.empty() ? "{}" : row.detail, "optimizer");
+  OptimizerFact optimizer;
+  optimizer.class_name = row.class_name;
+  const int number = static_cast<int>(optimizers_.size());
+  if (parsed.ok() && parsed->is_object() && parsed->contains("groups") &&
+      (*parsed)["groups"].is_array()) {
+    const Json& groups = (*parsed)["groups"];
+    for (const Json& group : groups) {
+      if (!group.is_object()) continue;
+      if (&group == &groups.front()) optimizer.momentum = number_or(group, "momentum", 0);
+      if (!group.contains("params") || !group["params"].is_array()) continue;
+      for (const Json& name : group["params"]) {
+        if (!name.is_string() || optimizer_of_.size() >= kTensorsMax) continue;
+        optimizer_of_[name.get<std::string>()] = number;
+      }
+    }
+  }
+  optimizers_.push_back(std::move(optimizer));
+}
+
+const ModuleFact* Facts::module(const std::string& name) const {
+  const auto found = modules_.find(name);
+  return found == modules_.end() ? nullptr : &found->second;
+}
+
+const ParameterFact* Facts::parameter(const std::string& name) const {
+  const auto found = parameters_.find(name);
+  return found == parameters_.end() ? nullptr : &found->second;
+}
+
+std::string Facts::module_name_of(const std::string& parameter_name) const {
+  if (const ParameterFact* fact = parameter(parameter_name)) return fact->module;
+  const size_t dot = parameter_name.rfind('.');
+  return dot == std::string::npos ? "" : parameter_name.substr(0, dot);
+}
+
+std::optional<Where> Facts::made(const std::string& module_name) const {
+  const ModuleFact* fact = module(module_name);
+  if (fact == nullptr || fact->made.line <= 0) return std::nullopt;
+  return fact->made;
+}
+
+bool Facts::weights_follow(const std::string& module_name) const {
+  const ModuleFact* fact = module(module_name);
+  return fact != nullptr && fact->order >= 0 && fact->order < layout().last_weights_order;
+}
+
+int Facts::optimizer_of(const std::string& parameter_name) const {
+  const auto found = optimizer_of_.find(parameter_name);
+  return found == optimizer_of_.end() ? -1 : found->second;
+}
+
+const LossFact* Facts::only_loss() const {
+  if (optimizers_.size() > 1) return nullptr;
+  const LossFact* only = nullptr;
+  for (const auto& [name, loss] : losses_) {
+    if (loss.track.last_step() < 0 || loss.track.last_step() < newest_.step - kTurnSteps) continue;
+    if (only != nullptr) return nullptr;
+    only = &loss;
+  }
+  return only;
+}
+
+std::optional<double> Facts::chance_level(const LossFact& loss) const {
+  const LossKind kind = loss_kind(loss.class_name);
+  if (kind == LossKind::kBinary) return std::log(2.0);
+  if (kind != LossKind::kClasses) return std::nullopt;
+  // As many classes as the last layer has outputs.
+  const int64_t classes = layout().last_outputs;
+  if (classes < 2) return std::nullopt;
+  return std::log(static_cast<double>(classes));
+}
+
+bool Facts::warming_up() const {
+  return std::any_of(learning_rates_.begin(), learning_rates_.end(), [&](const auto& entry) {
+    const LearningRate& rate = entry.second;
+    return rate.rose_at >= 0 && newest_.step - rate.rose_at < LossTrack::kStepsMin;
+  });
+}
+
+Learning Facts::learning() const {
+  const LossFact* loss = only_loss();
+  if (loss == nullptr || lost_steps() > 0) return Learning::kUnknown;
+  const LossVerdict& verdict = loss->track.verdict();
+  const std::optional<double> chance = chance_level(*loss);
+  const bool guesses = chance && verdict.recent >= kChanceShare * *chance;
+  if (verdict.steps < LossTrack::kStepsMin) return Learning::kUnknown;
+  // Began at guessing and is there now, whatever happened between (a rate that is too high makes
+  // the first steps terrible, so that the loss then seems to fall).
+  const bool began_there = chance && verdict.start < kStartShare * *chance &&
+                           verdict.start - verdict.recent < 0.1 * verdict.start;
+  const bool stays = verdict.middle - verdict.recent < 0.01 * verdict.recent;
+  const bool stuck_at_chance = guesses && began_there && stays;
+  if (verdict.trend == Trend::kFalling && !stuck_at_chance) return Learning::kLearns;
+  if (warming_up()) return Learning::kUnknown;
+  if (verdict.trend == Trend::kUnknown && !stuck_at_chance) return Learning::kUnknown;
+  if (verdict.recent <= 0 || verdict.first <= 0) return Learning::kUnknown;
+  if (verdict.trend == Trend::kRising && verdict.recent > kWorseFactor * verdict.first &&
+      (guesses || (!chance && verdict.recent > kDistanceUnlearnt))) {
+    return Learning::kWorse;
+  }
+  if (chance) return guesses ? Learning::kStalled : Learning::kUnknown;
+  const bool quiet_enough = verdict.noise < kNoiseShareMax * verdict.recent &&
+                            4 * verdict.error < kErrorShareMax * verdict.recent;
+  const bool unlearnt = verdict.recent >= kDistanceUnlearnt;
+  return quiet_enough && unlearnt ? Learning::kStalled : Learning::kUnknown;
+}
+
+int Facts::diverged_steps() const {
+  const LossFact* loss = only_loss();
+  return loss == nullptr ? 0 : loss->track.diverged_steps();
+}
+
+int Facts::lost_steps() const {
+  int lost = 0;
+  for (const auto& [name, loss] : losses_) lost = std::max(lost, loss.track.non_finite_steps());
+  return lost;
+}
+
+}  // namespace paramedic::rules

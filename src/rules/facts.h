@@ -1,0 +1,128 @@
+#pragma once
+// What all rules want to know of one fit of one process: its modules, parameters and optimizers,
+// its losses and learning rates so far, and whether it learns. Filled by the engine before the
+// rules see a row. Bounded: at most kTensorsMax names of each kind.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rules/finding.h"
+#include "rules/loss_track.h"
+#include "store/rows.h"
+
+namespace paramedic::rules {
+
+struct ModuleFact {
+  std::string class_name;
+  Where made;          // line 0 = unknown
+  int64_t order = -1;  // place in the forward pass; -1 unknown
+};
+
+struct ParameterFact {
+  std::string module;
+  std::vector<int64_t> shape;
+};
+
+struct OptimizerFact {
+  std::string class_name;
+  double momentum = 0;  // of the first group
+};
+
+struct LearningRate {
+  double newest = 0;
+  double low = 0;
+  double high = 0;
+  int64_t first_step = -1;
+  // The last step at which it rose by more than a hundredth: warm-up lasts until then.
+  int64_t rose_at = -1;
+};
+
+struct LossFact {
+  LossTrack track;
+  std::string class_name;  // "CrossEntropyLoss", …; "" unknown
+  Where where;             // of the backward() call
+};
+
+enum class LossKind : uint8_t { kClasses, kBinary, kDistance, kOther };
+LossKind loss_kind(std::string_view class_name);
+
+// Whether the fit gets anywhere, judged by its loss.
+enum class Learning : uint8_t {
+  kUnknown,  // too early, warming up, adversaries, or no opinion
+  kLearns,
+  kStalled,  // no better than at the start, and nothing suggests that it was good there
+  kWorse,    // far worse than at the start
+};
+
+class Facts {
+ public:
+  explicit Facts(int fit) : fit_(fit) {}
+
+  void on_stats(const store::StatsRow& row);
+  void on_scalar(const store::ScalarRow& row);
+  void on_event(const store::EventRow& row) { note(row.origin); }
+  void on_model(const store::ModelRow& row);
+
+  [[nodiscard]] int fit() const { return fit_; }
+  // Of the newest row; the step is the newest that was inside a step.
+  [[nodiscard]] const store::Origin& newest() const { return newest_; }
+
+  [[nodiscard]] const ModuleFact* module(const std::string& name) const;
+  [[nodiscard]] const ParameterFact* parameter(const std::string& name) const;
+  // The module that owns a parameter, by its fact or by its name: "net.0" of "net.0.weight".
+  [[nodiscard]] std::string module_name_of(const std::string& parameter) const;
+  // Where that module was made, if known.
+  [[nodiscard]] std::optional<Where> made(const std::string& module) const;
+  [[nodiscard]] const std::map<std::string, ModuleFact>& modules() const { return modules_; }
+  // Whether a module with parameters comes after `module` in the forward pass; false also when
+  // the order is unknown.
+  [[nodiscard]] bool weights_follow(const std::string& module) const;
+  // Which optimizer owns the parameter; -1 unknown.
+  [[nodiscard]] int optimizer_of(const std::string& parameter) const;
+  [[nodiscard]] const std::vector<OptimizerFact>& optimizers() const { return optimizers_; }
+
+  [[nodiscard]] const std::map<std::string, LossFact>& losses() const { return losses_; }
+  [[nodiscard]] const std::map<std::string, LearningRate>& learning_rates() const {
+    return learning_rates_;
+  }
+  // The only loss, unless several take turns as in adversarial training.
+  [[nodiscard]] const LossFact* only_loss() const;
+  [[nodiscard]] Learning learning() const;
+  // ln of the number of classes: the cross entropy of guessing. Empty where it is not known.
+  [[nodiscard]] std::optional<double> chance_level(const LossFact& loss) const;
+  [[nodiscard]] bool warming_up() const;
+  // Gradients are scaled, so single overflows are skipped by design.
+  [[nodiscard]] bool amp() const { return amp_; }
+  // Steps in a row in which the only loss was a million times its first value.
+  [[nodiscard]] int diverged_steps() const;
+  // Steps in a row without a finite loss, the worst of all losses.
+  [[nodiscard]] int lost_steps() const;
+
+ private:
+  void add_optimizer(const store::ModelRow& row);
+  void note(const store::Origin& origin);
+
+  int fit_;
+  store::Origin newest_;
+  bool amp_ = false;
+  std::map<std::string, ModuleFact> modules_;
+  std::unordered_map<std::string, ParameterFact> parameters_;
+  std::unordered_map<std::string, int> optimizer_of_;
+  std::vector<OptimizerFact> optimizers_;
+  std::map<std::string, LossFact> losses_;
+  std::map<std::string, LearningRate> learning_rates_;
+  // Derived from modules and parameters, when somebody asks after they changed.
+  struct Layout {
+    int64_t last_weights_order = -1;
+    int64_t last_outputs = 0;  // rows of the last weight matrix
+  };
+  [[nodiscard]] const Layout& layout() const;
+  mutable std::optional<Layout> layout_;
+};
+
+}  // namespace paramedic::rules
