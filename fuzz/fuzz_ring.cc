@@ -85,6 +85,7 @@ void drain(RingReader& reader) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer gives the name.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const uint8_t choice = data[0];
@@ -94,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static std::vector<char> file(kFileBytes);
   std::fill(file.begin(), file.end(), 0);
   auto* header = reinterpret_cast<RingHeader*>(file.data());
-  if ((choice & 1) != 0) {
+  if ((choice & 1U) != 0) {
     const size_t header_bytes = std::min(size, sizeof(RingHeader));
     std::memcpy(file.data(), data, header_bytes);
     data += header_bytes;
@@ -107,8 +108,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   char* ring = directory + kDirectoryBytes;
   std::memcpy(directory, data, directory_used);
   std::memcpy(ring, data + directory_used, ring_used);
-  if ((choice & 1) == 0) write_whole_header(header, directory_used, ring_used);
-  if ((choice & 2) == 0) {
+  if ((choice & 1U) == 0) write_whole_header(header, directory_used, ring_used);
+  if ((choice & 2U) == 0) {
     put_checksums_right(directory, directory_used);
     put_checksums_right(ring, ring_used);
     header->header_crc = crc32c(header, offsetof(RingHeader, header_crc));

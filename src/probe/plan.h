@@ -14,18 +14,18 @@
 
 namespace paramedic::probe {
 
-constexpr size_t kPlanBytesMax = 64 << 10;
+constexpr size_t kPlanBytesMax = 64U << 10;
 constexpr size_t kCollectionsMax = 32;  // one bit each in the masks of the schedule
 constexpr size_t kExplicitStepsMax = 256;
 
 // What is recorded of a tensor; bits.
 enum What : uint32_t {
-  kWhatStats = 1 << 0,
-  kWhatUnits = 1 << 1,      // dead and frozen units; together with stats
-  kWhatHistogram = 1 << 2,  // log2 histogram
-  kWhatRaw = 1 << 3,        // all values
-  kWhatShape = 1 << 4,      // the sizes, as an event `shape`; no value is read
-  kWhatProduct = 1 << 5,    // the product of all elements, as the scalar `prod/NAME`
+  kWhatStats = 1U << 0,
+  kWhatUnits = 1U << 1,      // dead and frozen units; together with stats
+  kWhatHistogram = 1U << 2,  // log2 histogram
+  kWhatRaw = 1U << 3,        // all values
+  kWhatShape = 1U << 4,      // the sizes, as an event `shape`; no value is read
+  kWhatProduct = 1U << 5,    // the product of all elements, as the scalar `prod/NAME`
 };
 
 // One line of a plan.

@@ -18,14 +18,14 @@ constexpr uint64_t kRingMagic = 0x31474e4952444d50;  // "PMDRING1"
 constexpr uint32_t kRingVersion = 1;                 // a reader refuses a newer one
 constexpr uint32_t kHeaderBytes = 4096;
 constexpr uint32_t kRecordAlignment = 8;
-constexpr uint32_t kDirectoryBytesDefault = 1 << 20;
-constexpr uint32_t kRingBytesDefault = 8 << 20;
-constexpr uint32_t kRingBytesMin = 64 << 10;
-constexpr uint32_t kRingBytesMax = 1 << 30;
-constexpr uint32_t kRecordBytesMax = 1 << 20;  // of one record, header included
+constexpr uint32_t kDirectoryBytesDefault = 1U << 20;
+constexpr uint32_t kRingBytesDefault = 8U << 20;
+constexpr uint32_t kRingBytesMin = 64U << 10;
+constexpr uint32_t kRingBytesMax = 1U << 30;
+constexpr uint32_t kRecordBytesMax = 1U << 20;  // of one record, header included
 constexpr uint32_t kNameBytesMax = 512;
 constexpr uint32_t kEventKindBytesMax = 64;
-constexpr uint32_t kEventJsonBytesMax = 256 << 10;
+constexpr uint32_t kEventJsonBytesMax = 256U << 10;
 
 // `bytes` rounded up to the alignment of records.
 constexpr uint64_t padded(uint64_t bytes) {
