@@ -13,6 +13,7 @@ constexpr int kLabelWidth = 9;
 constexpr int kDotsAcross = 2;  // of one braille character
 constexpr int kDotsDown = 4;
 constexpr int kDecadesMax = 12;
+constexpr int kLegendWidth = 40;
 
 // A canvas of braille dots; (0, 0) is the bottom left.
 class Dots {
@@ -43,7 +44,7 @@ class Dots {
       const uint8_t mask = masks_[static_cast<size_t>(row) * columns_ + column];
       text += mask == 0 ? " " : utf8(0x2800 + mask);
     }
-    return text;
+    return text.erase(text.find_last_not_of(' ') + 1);
   }
 
  private:
@@ -141,7 +142,7 @@ std::string heat_legend(const HeatScale& scale, const Paint& paint) {
     const double exponent = scale.low + (scale.high - scale.low) * (i + 0.5) / kSteps;
     ramp += heat_character({HeatCell::Kind::kValue, std::pow(10.0, exponent)}, scale, paint);
   }
-  return fmt::format("{} {} {}   {} NaN or Inf   {} all zero",
+  return fmt::format("{} {} {}  {} NaN/Inf  {} zero",
                      paint(Style::kDim, fmt::format("1e{:+03d}", scale.low)), ramp,
                      paint(Style::kDim, fmt::format("1e{:+03d}", scale.high)),
                      heat_character({HeatCell::Kind::kNonFinite, 0}, scale, paint),
@@ -315,7 +316,8 @@ std::vector<std::string> heat_lines(const std::vector<Layer>& layers, const Step
   }
   const std::string indent(label_width + 1, ' ');
   lines.push_back(indent + paint(Style::kDim, step_labels(axis, columns)));
-  lines.push_back(indent + heat_legend(scale, paint));
+  const int room = std::max(width - kLegendWidth, 0);
+  lines.push_back(std::string(std::min(label_width + 1, room), ' ') + heat_legend(scale, paint));
   return lines;
 }
 

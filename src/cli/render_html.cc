@@ -283,8 +283,9 @@ std::string verdict(const Report& report) {
     return fmt::format(R"(<span class="{}">{}</span>)", errors > 0 ? "error" : "warning",
                        counted(errors + warnings, "problem"));
   }
-  return std::string_view(report.health()) == "failed" ? R"(<span class="error">failed</span>)"
-                                                       : R"(<span class="good">healthy</span>)";
+  if (std::string_view(report.health()) == "failed") return R"(<span class="error">failed</span>)";
+  return report.info.framework.empty() ? "<span>nothing seen</span>"
+                                       : R"(<span class="good">healthy</span>)";
 }
 
 std::string header(const Report& report) {

@@ -64,20 +64,19 @@ class TextReport {
     if (!current.empty()) line(paint_(Style::kDim, current));
   }
 
-  // A title in bold with a remark at the right edge.
-  void title(const std::string& name, const std::string& remark = {}) {
-    const int room = width_ - display_width(name) - 2;
-    const std::string shown = cut(remark, std::max(room, 0));
+  // A title in bold with remarks at the right edge; the last ones are left out where the line is
+  // too short for all.
+  void title(const std::string& name, std::vector<std::string> remarks) {
+    const std::string shown_name = cut_middle(name, width_);
+    std::string shown = joined(remarks, "  ");
+    while (!remarks.empty() && display_width(shown_name) + 2 + display_width(shown) > width_) {
+      remarks.pop_back();
+      shown = joined(remarks, "  ");
+    }
     line();
-    line(paint_(Style::kBold, name) +
-         std::string(std::max(width_ - display_width(name) - display_width(shown), 0), ' ') +
-         paint_(Style::kDim, shown));
-  }
-
-  // Trailing spaces of a title without remark are not printed.
-  void plain_title(const std::string& name) {
-    line();
-    line(paint_(Style::kBold, name));
+    const int gap = width_ - display_width(shown_name) - display_width(shown);
+    line(paint_(Style::kBold, shown_name) +
+         (shown.empty() ? "" : std::string(gap, ' ') + paint_(Style::kDim, shown)));
   }
 
   void header() {
@@ -91,6 +90,9 @@ class TextReport {
     } else if (std::string_view(report_.health()) == "failed") {
       verdict = "failed";
       style = Style::kError;
+    } else if (report_.info.framework.empty()) {
+      verdict = "nothing seen";
+      style = Style::kDim;
     }
     const std::string name = cut_middle(clean(report_.name), width_ - display_width(verdict) - 2);
     line(paint_(Style::kBold, name) +
@@ -131,7 +133,11 @@ class TextReport {
                    paint_(Style::kDim, steps));
     for (const std::string& part : wrap(clean(finding.message), width_ - 3)) line("   " + part);
     source(problem);
-    for (const std::string& evidence : finding.evidence) field("seen", evidence);
+    const char* name = "seen";
+    for (const std::string& evidence : finding.evidence) {
+      field(name, evidence);
+      name = "";
+    }
     if (finding.tensors.size() > 1) also(finding);
     if (!finding.fix.empty()) field("fix", finding.fix);
   }
@@ -168,17 +174,16 @@ class TextReport {
   }
 
   void curve(const std::string& name, const Series& series, int height) {
-    std::vector<std::string> remarks;
+    std::vector<std::string> remarks = {"last " + short_number(series.last)};
     if (series.first_non_finite >= 0) {
       remarks.push_back(fmt::format("not finite from step {}", series.first_non_finite));
     }
     if (series.min <= series.max) {
       remarks.push_back("min " + short_number(series.min));
       remarks.push_back("max " + short_number(series.max));
-      if (scale_of({&series}).log) remarks.insert(remarks.begin(), "log scale");
+      if (scale_of({&series}).log) remarks.emplace_back("log scale");
     }
-    remarks.push_back("last " + short_number(series.last));
-    title(name, joined(remarks, "  "));
+    title(name, std::move(remarks));
     for (const std::string& row : plot_lines(series, report_.steps(), {width_, height}, paint_)) {
       line(row);
     }
@@ -201,20 +206,25 @@ class TextReport {
       curve("gradient norm before clipping", report_.norm_before_clip, 5);
     }
     if (report_.rates.empty()) return;
-    plain_title("learning rate");
-    for (const Series& rate : report_.rates) {
-      const bool constant = !(rate.min < rate.max);
-      line("  " + pad(cut_middle(clean(rate.name), width_ / 3), 16) + " " +
-           (constant ? short_number(rate.last) + " throughout"
-                     : fmt::format("{} → {}  (min {}, max {})", short_number(rate.first),
-                                   short_number(rate.last), short_number(rate.min),
-                                   short_number(rate.max))));
+    title("learning rate", {});
+    for (const Series& rate : report_.rates) line("  " + rate_text(rate));
+  }
+
+  // "SGD/0  0.1 → 0.01", and the extremes when they lie in between.
+  [[nodiscard]] std::string rate_text(const Series& rate) const {
+    std::string text = cut_middle(clean(rate.name), width_ / 3) + "  " + short_number(rate.first);
+    if (rate.min < rate.max) text += " → " + short_number(rate.last);
+    const bool extremes =
+        rate.min < std::min(rate.first, rate.last) || rate.max > std::max(rate.first, rate.last);
+    if (extremes) {
+      text += fmt::format("  min {}  max {}", short_number(rate.min), short_number(rate.max));
     }
+    return cut(text, width_ - 2);
   }
 
   void heat() {
     if (report_.layers.empty()) return;
-    title("gradient by layer", "rms, forward order, one column = some steps");
+    title("gradient by layer", {"root mean square", "layers in forward order"});
     const std::vector<Layer> layers = folded_layers(report_.layers, kHeatRowsMax);
     for (const std::string& row : heat_lines(layers, report_.steps(), width_, paint_)) line(row);
   }
@@ -225,7 +235,8 @@ class TextReport {
     if (total <= 0) return;
     const double mean =
         report_.steps_timed > 0 ? report_.step_ms_total / double(report_.steps_timed) / 1000 : 0;
-    title("time", mean > 0 ? duration(mean) + " a step" : "");
+    title("time", mean > 0 ? std::vector<std::string>{duration(mean) + " a step"}
+                           : std::vector<std::string>{});
     const int bar_width = std::max(width_ - 30, 8);
     for (const Phase& phase : report_.phases) {
       const double share = phase.total_ms / total;
@@ -242,13 +253,13 @@ class TextReport {
 
   void lists() {
     if (!report_.info.not_captured.empty()) {
-      plain_title("not captured");
+      title("not captured", {});
       for (const auto& [what, why] : report_.info.not_captured) {
         bullet(clean(what) + ": " + clean(why));
       }
     }
     if (report_.damage.empty()) return;
-    plain_title("damaged, skipped");
+    title("damaged, skipped", {});
     for (const store::Damage& damage : report_.damage) {
       bullet(
           fmt::format("{} at byte {}: {}", clean(damage.file), damage.offset, clean(damage.what)));

@@ -1,0 +1,29 @@
+# bash completion for paramedic: eval "$(paramedic completions bash)"
+_paramedic() {
+  local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W 'run show watch rules export completions --help --version' -- "$word"))
+    return
+  fi
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    [ "${COMP_WORDS[i]}" = -- ] && { COMPREPLY=($(compgen -f -- "$word")); return; }
+  done
+  if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${COMP_WORDS[2]}"; fi
+  case "$command" in
+    'run') words='--help --name --dir --overhead-budget --capture --stop-on --max-disk --ring-size'; runs=no ;;
+    'show') words='--help --json --html --force --dir'; runs=yes ;;
+    'watch') words='--help --dir'; runs=yes ;;
+    'rules') words='--help list explain replay'; runs=no ;;
+    'rules list') words='--help --json'; runs=no ;;
+    'rules explain') words='--help --json'; runs=no ;;
+    'rules replay') words='--help --json --dir'; runs=yes ;;
+    'export') words='--help --to --dir'; runs=yes ;;
+    'completions') words='--help'; runs=no ;;
+    *) words='' runs=no ;;
+  esac
+  if [ "$runs" = yes ]; then
+    words="$words $(command ls "${PARAMEDIC_DIR:-paramedic-runs}" 2>/dev/null)"
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$word") $(compgen -f -- "$word"))
+}
+complete -o filenames -F _paramedic paramedic
