@@ -80,7 +80,7 @@ def install() -> None:
     """Installs the finder, once; attaches at once to what is imported already."""
     if any(isinstance(finder, FrameworkFinder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, FrameworkFinder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, FrameworkFinder())
     for name in adapters.FRAMEWORKS:
         module = sys.modules.get(name)
         spec = getattr(module, "__spec__", None)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 import pytest
-
 from ring import Ring, rings
 
 ROOT = Path(__file__).resolve().parents[2]

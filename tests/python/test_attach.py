@@ -78,7 +78,9 @@ def test_the_hidden_sitecustomize_runs(run: Callable[..., Job], tmp_path: Path) 
 
 
 def test_nothing_is_attached_without_a_run(run: Callable[..., Job]) -> None:
-    script = "import sys; print([type(f).__name__ for f in sys.meta_path], 'paramedic' in sys.modules)"
+    script = (
+        "import sys; print([type(f).__name__ for f in sys.meta_path], 'paramedic' in sys.modules)"
+    )
     job = run(script, env={"PARAMEDIC_RUN": ""})
     assert "FrameworkFinder" not in job.stdout
     assert job.stdout.endswith("False\n")

@@ -6,7 +6,6 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 from conftest import ROOT, probe_path
-
 from paramedic import _probe
 
 HEADER = (ROOT / "src" / "probe" / "probe.h").read_text()
@@ -50,7 +49,7 @@ def prototypes() -> Dict[str, Tuple[Any, List[Any]]]:
 
 
 def struct_fields(name: str) -> List[str]:
-    body = re.search(r"typedef struct \{([^}]*)\} %s;" % name, HEADER)
+    body = re.search(r"typedef struct \{([^}]*)\} " + name + ";", HEADER)
     assert body
     text = re.sub(r"/\*.*?\*/", "", body.group(1), flags=re.S)
     return re.findall(r"(\w+)(?:\[\w+\])?;", text)

@@ -10,6 +10,7 @@ import os
 import runpy
 import sys
 import traceback
+import types
 
 import torch  # noqa: F401
 
@@ -30,13 +31,12 @@ def child(task):  # type: ignore[no-untyped-def]
             pass  # There is no other one to chain to.
     code = 0
     try:
-        # In the true __main__, so that its classes can be pickled.
-        main = sys.modules["__main__"].__dict__
+        # As the true __main__, so that its classes can be pickled.
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        main.__file__ = os.path.abspath("train.py")
         with open("train.py", encoding="utf-8") as file:
-            script = compile(file.read(), os.path.abspath("train.py"), "exec")
-        main.clear()
-        main.update(__name__="__main__", __builtins__=__builtins__, __file__="train.py")
-        exec(script, main)
+            script = compile(file.read(), main.__file__, "exec")
+        exec(script, main.__dict__)
     except SystemExit as leave:
         code = leave.code if isinstance(leave.code, int) else 1
     except BaseException:

@@ -30,7 +30,7 @@ class _PackageFinder:
         )
 
 
-def _attach():  # type: ignore[no-untyped-def]
+def _attach():  # type: () -> None
     # In front: another version in the job's own environment must not speak to this run's agent.
     sys.meta_path.insert(0, _PackageFinder)
     from paramedic import _import_hook
@@ -50,4 +50,4 @@ if os.environ.get("PARAMEDIC_RUN"):
 # The one that this file hides takes its place in sys.modules. Where there is none the ImportError
 # goes up to `site`, which expects just that one, and the name stays unknown as in a plain start.
 sys.modules.pop("sitecustomize", None)
-import sitecustomize  # noqa: E402, F401
+import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401

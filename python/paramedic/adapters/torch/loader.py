@@ -31,8 +31,8 @@ class Loaders:
     def watch(self) -> None:
         """Replaces the two methods."""
         dataloader = sys.modules["torch.utils.data.dataloader"]
-        self._wrap_iter(dataloader.DataLoader)  # type: ignore[attr-defined]
-        self._wrap_next(dataloader._BaseDataLoaderIter)  # type: ignore[attr-defined]
+        self._wrap_iter(dataloader.DataLoader)
+        self._wrap_next(dataloader._BaseDataLoaderIter)
 
     def _wrap_iter(self, loader_class: Any) -> None:
         genuine, tap = loader_class.__iter__, self._tap

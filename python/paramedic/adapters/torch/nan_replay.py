@@ -131,7 +131,7 @@ class Replay:
             raise _Stop
 
         torch.autograd.backward = backward
-        hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks  # type: ignore[attr-defined]
+        hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
         hooks.clear()
         if alarm == "gradient":
             hooks["replay"] = before_step
@@ -308,7 +308,7 @@ def _stored(statement: ast.stmt) -> Set[str]:
 def _recorder(torch: Any, look: Any) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    class Recorder(TorchDispatchMode):  # type: ignore[misc,no-untyped-call]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -316,7 +316,7 @@ def _recorder(torch: Any, look: Any) -> Any:
             look(func, args, kwargs or {}, result)
             return result
 
-    return Recorder()
+    return Recorder()  # type: ignore[no-untyped-call]
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -396,7 +396,7 @@ def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast
         for statement in getattr(node, field, []) or []:
             if not isinstance(statement, ast.AST) or isinstance(node, ast.Lambda):
                 continue
-            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):  # type: ignore[attr-defined]
+            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
                 return getattr(node, field), statement  # type: ignore[return-value]
     return None
 

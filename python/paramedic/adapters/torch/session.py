@@ -85,6 +85,12 @@ class Session:
         if what in self._told or len(self._told) >= MAX_NOT_CAPTURED:
             return
         self._told.add(what)
+        if self.probe is None:
+            self.on_open.append(lambda: self._tell(what, why))
+        else:
+            self._tell(what, why)
+
+    def _tell(self, what: str, why: str) -> None:
         self.event("not_captured", {"what": what, "why": why[:500]})
 
     def event(self, kind: str, fields: Dict[str, Any]) -> None:
