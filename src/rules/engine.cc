@@ -82,8 +82,8 @@ class Fit {
   Fit(int number, const store::Origin& origin, FindingSink& sink) : facts_(number) {
     for (const RuleEntry& entry : rule_entries()) {
       // The ring tells processes of one rank apart, such as those of a sweep.
-      std::string key = fmt::format("{}/rank-{}/{:x}/fit-{}", entry.info.id, origin.rank,
-                                    origin.ring_id, number);
+      std::string key =
+          fmt::format("{}/rank-{}/{:x}/fit-{}", entry.info.id, origin.rank, origin.ring_id, number);
       slots_.push_back(std::make_unique<Slot>(entry, facts_, std::move(key), sink));
     }
   }

@@ -108,9 +108,9 @@ Result<Finding> Finding::from_json(const Json& json) {
   finding.value = number_of(json, "value");
   finding.threshold = number_of(json, "threshold");
   if (const auto where = json.find("where"); where != json.end() && where->is_object()) {
-    finding.where = Where{string_or(*where, "file", ""),
-                          static_cast<int32_t>(integer_or(*where, "line", 0)),
-                          string_or(*where, "function", "")};
+    finding.where =
+        Where{string_or(*where, "file", ""), static_cast<int32_t>(integer_or(*where, "line", 0)),
+              string_or(*where, "function", "")};
   }
   finding.stage = string_or(json, "stage", "train");
   finding.confidence = number_or(json, "confidence", 0);

@@ -40,8 +40,8 @@ TEST(finding, states_unknown_values_as_null) {
   finding.id = "loss_spike";
   finding.value = std::numeric_limits<double>::quiet_NaN();
   const Json json = finding.to_json();
-  for (const char* key : {"step", "last_step", "rank", "tensor", "kind", "value", "threshold",
-                          "where"}) {
+  for (const char* key :
+       {"step", "last_step", "rank", "tensor", "kind", "value", "threshold", "where"}) {
     ASSERT_TRUE(json.contains(key)) << key;
     EXPECT_TRUE(json[key].is_null()) << key;
   }

@@ -150,7 +150,7 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
     tensor->sizes = sizes_of(option(words, "sizes").value_or("16x16"));
   }
   double values[11] = {};
-  const char* keys[11] = {"count", "nan",    "inf",  "-inf",    "zero",   "mean_abs",
+  const char* keys[11] = {"count", "nan",  "inf",    "-inf",    "zero",   "mean_abs",
                           "units", "dead", "frozen", "batches", "max_abs"};
   for (size_t i = 0; i < 11; ++i) {
     if (const auto text = option(words, keys[i])) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -66,11 +67,13 @@ TEST_P(GoldenCase, has_the_findings_that_its_file_states) {
       EXPECT_FALSE(loud) << finding.message;
     }
   }
-  if (GetParam().filename().string().starts_with("fires")) EXPECT_TRUE(fired);
+  if (GetParam().filename().string().starts_with("fires")) {
+    EXPECT_TRUE(fired);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, GoldenCase, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+INSTANTIATE_TEST_SUITE_P(all, GoldenCase, testing::ValuesIn(cases()), [](const auto& test) {
+  return test.param.parent_path().filename().string() + "_" + test.param.stem().string();
 });
 
 TEST(golden, every_rule_has_a_case_that_fires_and_one_that_stays_quiet) {

@@ -117,9 +117,8 @@ LossVerdict LossTrack::judge() const {
     return verdict;
   }
   verdict.fallen = (verdict.first - verdict.recent) / scale;
-  verdict.error =
-      std::sqrt(verdict.noise * verdict.noise / static_cast<double>(head_.size()) +
-                bin_noise * bin_noise / std::max(1.0, static_cast<double>(count) / 4));
+  verdict.error = std::sqrt(verdict.noise * verdict.noise / static_cast<double>(head_.size()) +
+                            bin_noise * bin_noise / std::max(1.0, static_cast<double>(count) / 4));
   const double change = std::max(kChangeMin * scale, kErrorsMin * verdict.error);
   if (verdict.first - verdict.recent > change) {
     verdict.trend = Trend::kFalling;

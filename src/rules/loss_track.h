@@ -20,13 +20,13 @@ enum class Trend : uint8_t {
 struct LossVerdict {
   Trend trend = Trend::kUnknown;
   int64_t steps = 0;
-  double start = 0;    // the very first: a loss may blow up within the head
-  double first = 0;    // median of the first kHeadSteps steps
-  double recent = 0;   // median of the last quarter
-  double middle = 0;   // median of the second quarter
-  double noise = 0;    // standard deviation of one step around its neighbours
-  double error = 0;    // standard error of first - recent
-  double fallen = 0;   // (first - recent) / larger of both magnitudes
+  double start = 0;   // the very first: a loss may blow up within the head
+  double first = 0;   // median of the first kHeadSteps steps
+  double recent = 0;  // median of the last quarter
+  double middle = 0;  // median of the second quarter
+  double noise = 0;   // standard deviation of one step around its neighbours
+  double error = 0;   // standard error of first - recent
+  double fallen = 0;  // (first - recent) / larger of both magnitudes
 };
 
 class LossTrack {
@@ -69,8 +69,8 @@ class LossTrack {
 
   int64_t first_step_ = -1;
   int64_t step_ = -1;
-  int64_t calls_ = 0;  // of the open step
-  double sum_ = 0;     // of the open step
+  int64_t calls_ = 0;   // of the open step
+  double sum_ = 0;      // of the open step
   int lost_steps_ = 0;  // closed ones in a row that are not finite
   int diverged_steps_ = 0;
   int64_t steps_ = 0;  // closed and finite

@@ -65,8 +65,7 @@ class DeadRelu : public Rule {
     std::vector<std::pair<double, std::string>> dead;
     int64_t first_step = INT64_MAX;
     for (auto& [name, layer] : layers_) {
-      const bool alone =
-          layer.almost.hits() >= kWindowsAlone && learning != Learning::kLearns;
+      const bool alone = layer.almost.hits() >= kWindowsAlone && learning != Learning::kLearns;
       const bool with_loss = layer.half.hits() >= kWindows && stuck;
       // Once told it stays in the list while its units stay dead.
       layer.told = (layer.told && layer.half.hits() > 0) || alone || with_loss;
@@ -118,9 +117,10 @@ class DeadRelu : public Rule {
     if (!told_ || told_->severity == Severity::kInfo) return;
     if (facts().learning() != Learning::kLearns) return;
     told_->severity = Severity::kInfo;
-    told_->message = fmt::format("units of {} were dead from step {}, but came back and the loss "
-                                 "falls now",
-                                 *told_->tensor, *told_->step);
+    told_->message = fmt::format(
+        "units of {} were dead from step {}, but came back and the loss "
+        "falls now",
+        *told_->tensor, *told_->step);
     report(*told_);
   }
 
@@ -132,7 +132,9 @@ class DeadRelu : public Rule {
 }  // namespace
 
 RuleEntry dead_relu_rule() {
-  return {{"dead_relu", Severity::kWarning, "Units behind a ReLU are always zero",
+  return {{"dead_relu",
+           Severity::kWarning,
+           "Units behind a ReLU are always zero",
            "More than half of a hidden layer's units (smdebug's share) were zero for all samples "
            "of several batches, in two windows in a row, while the loss stands still; or more "
            "than nine tenths in three, unless the loss falls. The share of zero elements is not "

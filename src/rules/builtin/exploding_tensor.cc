@@ -120,9 +120,9 @@ class ExplodingTensor : public Rule {
     finding.step = growth_.first_step();
     finding.confidence = 0.95;
     finding.tensors = names_;
-    finding.message = fmt::format("the {} of {} has grown to {:.3g} RMS since step {} (limit {:.3g})",
-                                  *finding.kind, *finding.tensor, *finding.value,
-                                  growth_.first_step(), *finding.threshold);
+    finding.message = fmt::format(
+        "the {} of {} has grown to {:.3g} RMS since step {} (limit {:.3g})", *finding.kind,
+        *finding.tensor, *finding.value, growth_.first_step(), *finding.threshold);
     if (worst_ratio_ > 0) {
       finding.evidence.push_back(
           fmt::format("that is {:.0f} times its first samples", worst_ratio_));
@@ -186,7 +186,9 @@ class ExplodingTensor : public Rule {
 }  // namespace
 
 RuleEntry exploding_tensor_rule() {
-  return {{"exploding_tensor", Severity::kError, "Weights or gradients grow out of all measure",
+  return {{"exploding_tensor",
+           Severity::kError,
+           "Weights or gradients grow out of all measure",
            "The RMS of a gradient is 1000 times (of a weight 100 times) what it was in the first "
            "samples while the loss has risen tenfold, in two samples in a row; or gradients are "
            "not finite in four samples in a row though the loss is; or the loss is a million times "

@@ -103,16 +103,16 @@ class LearningRateRange : public Rule {
     for (const auto& [name, rate] : facts().learning_rates()) high = std::max(high, rate.high);
     const Family family = family_of(optimizer.class_name);
     // A steady gradient adds up to 1 / (1 - momentum) times itself.
-    const double effective = family == Family::kSgd && optimizer.momentum < 1
-                                 ? high / (1 - optimizer.momentum)
-                                 : high;
+    const double effective =
+        family == Family::kSgd && optimizer.momentum < 1 ? high / (1 - optimizer.momentum) : high;
     if (family == Family::kAdaptive) {
       if (high >= kAdaptiveHigh) {
-        tell(high, kAdaptiveHigh, fmt::format("the learning rate {:.3g} is too high for {}", high,
-                                              optimizer.class_name));
+        tell(
+            high, kAdaptiveHigh,
+            fmt::format("the learning rate {:.3g} is too high for {}", high, optimizer.class_name));
       } else if (high <= kAdaptiveLow && learning == Learning::kStalled) {
-        tell(high, kAdaptiveLow, fmt::format("the learning rate {:.3g} is too low for {}", high,
-                                             optimizer.class_name));
+        tell(high, kAdaptiveLow,
+             fmt::format("the learning rate {:.3g} is too low for {}", high, optimizer.class_name));
       }
     } else if (family == Family::kSgd && ratio_) {
       judge_sgd(effective, high, learning);
@@ -167,9 +167,9 @@ class LearningRateRange : public Rule {
 
   std::unordered_map<std::string, double> weights_;  // RMS in the newest sample
   bool sampled_ = false;
-  double largest_ratio_ = 0;      // of gradient to weight, in this step
-  double highest_ratio_ = 0;      // in any sample
-  std::optional<double> ratio_;   // in the newest sample
+  double largest_ratio_ = 0;     // of gradient to weight, in this step
+  double highest_ratio_ = 0;     // in any sample
+  std::optional<double> ratio_;  // in the newest sample
   Streak held_;
   std::optional<Finding> told_;
 };
@@ -177,7 +177,9 @@ class LearningRateRange : public Rule {
 }  // namespace
 
 RuleEntry learning_rate_range_rule() {
-  return {{"learning_rate_range", Severity::kWarning, "The learning rate cannot work",
+  return {{"learning_rate_range",
+           Severity::kWarning,
+           "The learning rate cannot work",
            "It is 0 in every step; or the loss stands still or grows and the rate is out of "
            "range: for Adam and its kin above 0.03 or below 2e-6, for SGD above 1 or one that "
            "changes weights by more than a tenth or less than a millionth in a step "

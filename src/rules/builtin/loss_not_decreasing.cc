@@ -72,9 +72,10 @@ class LossNotDecreasing : public Rule {
     if (!told_ || told_->severity == Severity::kInfo) return;
     told_->severity = Severity::kInfo;
     told_->last_step = loss.track.last_step();
-    told_->message = fmt::format("the loss stood still at first, but falls now: {:.4g} at first, "
-                                 "{:.4g} now",
-                                 loss.track.verdict().first, loss.track.verdict().recent);
+    told_->message = fmt::format(
+        "the loss stood still at first, but falls now: {:.4g} at first, "
+        "{:.4g} now",
+        loss.track.verdict().first, loss.track.verdict().recent);
     report(*told_);
   }
 
@@ -85,7 +86,9 @@ class LossNotDecreasing : public Rule {
 }  // namespace
 
 RuleEntry loss_not_decreasing_rule() {
-  return {{"loss_not_decreasing", Severity::kWarning, "The loss does not fall",
+  return {{"loss_not_decreasing",
+           Severity::kWarning,
+           "The loss does not fall",
            "Over 200 steps the median of the last quarter is not 3 % and four standard errors "
            "below the first steps, and the level is that of guessing (ln of the number of "
            "classes) or of targets not learnt at all; or it has grown threefold. Not judged: "

@@ -44,9 +44,9 @@ class MissingZeroGrad : public Rule {
       finding.tensors = {parameter};
     }
     if (const auto where = json.find("where"); where != json.end() && where->is_object()) {
-      finding.where = Where{string_or(*where, "file", ""),
-                            static_cast<int32_t>(integer_or(*where, "line", 0)),
-                            string_or(*where, "function", "")};
+      finding.where =
+          Where{string_or(*where, "file", ""), static_cast<int32_t>(integer_or(*where, "line", 0)),
+                string_or(*where, "function", "")};
     }
     finding.message = fmt::format(
         "{} steps, but its gradients are never set to zero: those of all earlier steps add up",
@@ -64,7 +64,9 @@ class MissingZeroGrad : public Rule {
 }  // namespace
 
 RuleEntry missing_zero_grad_rule() {
-  return {{"missing_zero_grad", Severity::kError, "Gradients are never set to zero",
+  return {{"missing_zero_grad",
+           Severity::kError,
+           "Gradients are never set to zero",
            "After an optimizer's step the next backward() adds to the gradients that the step has "
            "used already, in three steps. Accumulation over several backward() calls before a "
            "step is none.",

@@ -54,8 +54,8 @@ class NanOrigin : public Rule {
       return;
     }
     // Masks of attention are -Inf on purpose, and nothing but that.
-    const bool mask = kind == store::Kind::kActivation && row.stats.nan == 0 &&
-                      row.stats.positive_inf == 0;
+    const bool mask =
+        kind == store::Kind::kActivation && row.stats.nan == 0 && row.stats.positive_inf == 0;
     if (mask || suspects_.size() >= kSuspectsMax || suspects_.contains(key)) return;
     if (kind == store::Kind::kWeight) lost_weights_ = true;
     Suspect suspect;
@@ -103,9 +103,8 @@ class NanOrigin : public Rule {
                         : s.kind == store::Kind::kGradient ? 1
                                                            : 2;
       // The backward pass reaches late layers first.
-      const int64_t order = s.kind == store::Kind::kGradient && s.order != INT64_MAX
-                                ? -s.order
-                                : s.order;
+      const int64_t order =
+          s.kind == store::Kind::kGradient && s.order != INT64_MAX ? -s.order : s.order;
       return std::tuple(s.step, phase, order);
     };
     const Suspect* best = nullptr;
@@ -131,8 +130,8 @@ class NanOrigin : public Rule {
         finding.tensors.push_back(key.first);
       }
     }
-    finding.evidence.push_back(fmt::format("the loss is not finite since step {}",
-                                           first_lost_step_));
+    finding.evidence.push_back(
+        fmt::format("the loss is not finite since step {}", first_lost_step_));
     report(std::move(finding));
   }
 
@@ -146,9 +145,9 @@ class NanOrigin : public Rule {
     finding.confidence = 0.97;
     if (!module.empty()) finding.tensor = module;
     if (const auto where = told.find("where"); where != told.end() && where->is_object()) {
-      finding.where = Where{string_or(*where, "file", ""),
-                            static_cast<int32_t>(integer_or(*where, "line", 0)),
-                            string_or(*where, "function", "")};
+      finding.where =
+          Where{string_or(*where, "file", ""), static_cast<int32_t>(integer_or(*where, "line", 0)),
+                string_or(*where, "function", "")};
     }
     finding.message = fmt::format("the first value that is not finite comes from {}{}{}",
                                   operation.empty() ? "an operation" : operation,
@@ -181,8 +180,7 @@ class NanOrigin : public Rule {
                                   kind_word(first->kind), first->tensor, first->step);
     finding.evidence.push_back(fmt::format("{} of its {} elements are NaN, {} are infinite",
                                            first->stats.nan, first->stats.count,
-                                           first->stats.positive_inf +
-                                               first->stats.negative_inf));
+                                           first->stats.positive_inf + first->stats.negative_inf));
   }
 
   void loss_alone(Finding& finding) {
@@ -209,7 +207,9 @@ class NanOrigin : public Rule {
 }  // namespace
 
 RuleEntry nan_origin_rule() {
-  return {{"nan_origin", Severity::kError, "The first NaN or Inf, and what made it",
+  return {{"nan_origin",
+           Severity::kError,
+           "The first NaN or Inf, and what made it",
            "The loss is not finite in several steps in a row, or weights are lost. The origin is "
            "the operation that the search in the process names, else the earliest sampled tensor "
            "that is not finite: forward before backward, early layers first. Overflows that a "

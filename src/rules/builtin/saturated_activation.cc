@@ -118,7 +118,8 @@ class SaturatedActivation : public Rule {
 }  // namespace
 
 RuleEntry saturated_activation_rule() {
-  return {{"saturated_activation", Severity::kWarning,
+  return {{"saturated_activation",
+           Severity::kWarning,
            "Hidden sigmoid or tanh units are at the end of their range",
            "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
            "moving range for all samples of a window, in two windows in a row, while the loss "

@@ -128,16 +128,15 @@ class VanishingGradient : public Rule {
   }
 
   void explain(const std::vector<Layer>& layers, std::vector<std::string>& evidence) const {
-    const auto largest = std::max_element(
-        layers.begin(), layers.end(),
-        [](const Layer& a, const Layer& b) { return a.mean_abs < b.mean_abs; });
-    evidence.push_back(
-        fmt::format("mean |g| of {} is {:.2g}", largest->tensor, largest->mean_abs));
+    const auto largest =
+        std::max_element(layers.begin(), layers.end(),
+                         [](const Layer& a, const Layer& b) { return a.mean_abs < b.mean_abs; });
+    evidence.push_back(fmt::format("mean |g| of {} is {:.2g}", largest->tensor, largest->mean_abs));
     const auto first = std::find_if(layers.begin(), layers.end(),
                                     [](const Layer& layer) { return layer.mean_abs > 0; });
     if (largest > first) {
-      const double fall = std::pow(largest->mean_abs / first->mean_abs,
-                                   1.0 / static_cast<double>(largest - first));
+      const double fall =
+          std::pow(largest->mean_abs / first->mean_abs, 1.0 / static_cast<double>(largest - first));
       evidence.push_back(fmt::format("mean |g| falls by {:.2g}x per layer", fall));
     }
     // The activation that most layers on this way end in.
@@ -161,9 +160,10 @@ class VanishingGradient : public Rule {
     if (told_->severity == Severity::kInfo) return;
     if (++calm_ < kCalmSamples || facts().learning() != Learning::kLearns) return;
     told_->severity = Severity::kInfo;
-    told_->message = fmt::format("the gradient of {} was vanishing from step {}, but grew and the "
-                                 "loss falls now",
-                                 *told_->tensor, *told_->step);
+    told_->message = fmt::format(
+        "the gradient of {} was vanishing from step {}, but grew and the "
+        "loss falls now",
+        *told_->tensor, *told_->step);
     report(*told_);
   }
 
@@ -177,7 +177,9 @@ class VanishingGradient : public Rule {
 }  // namespace
 
 RuleEntry vanishing_gradient_rule() {
-  return {{"vanishing_gradient", Severity::kError, "Gradients die out towards the first layers",
+  return {{"vanishing_gradient",
+           Severity::kError,
+           "Gradients die out towards the first layers",
            "The mean |g| of the weight matrices at the input side is below the limit (smdebug's "
            "1e-7) and a millionth of the largest layer's, in three samples in a row; or below "
            "1e-5 and a thousandth (after AUTOTRAINER) in five while the loss stands still. "
