@@ -8,7 +8,10 @@ int main(int argc, char** argv) {
   try {
     paramedic::cli::Console console = paramedic::cli::process_console();
     const int code = paramedic::cli::run_program(words, console);
-    std::cout.flush();
+    if (!std::cout.flush()) {
+      std::cerr << "paramedic: cannot write to stdout\n";
+      return code == 0 ? 2 : code;
+    }
     return code;
   } catch (const std::exception& error) {
     // No exceptions of our own exist: this is memory exhausted or a library's fault.

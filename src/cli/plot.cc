@@ -250,12 +250,16 @@ std::vector<HeatCell> heat_cells(const GradientCurve& curve, const StepRange& ax
     if (!bin.empty()) bins[column_of(bin.steps.middle(), axis, columns)].merge(bin);
   }
   std::vector<HeatCell> cells(columns);
+  int captured = -1;    // the last column with a captured step
+  int longest_gap = 1;  // between two of them
   for (int x = 0; x < columns; x++) {
     const GradientBin& bin = bins[x];
-    if (bin.empty()) {
-      if (x > 0) cells[x] = cells[x - 1];
-      continue;
+    if (bin.empty()) continue;
+    if (captured >= 0) {
+      std::fill(cells.begin() + captured + 1, cells.begin() + x, cells[captured]);
+      longest_gap = std::max(longest_gap, x - captured);
     }
+    captured = x;
     if (bin.non_finite > 0) {
       cells[x] = {HeatCell::Kind::kNonFinite, 0};
     } else if (bin.sum_squares <= 0) {
@@ -263,6 +267,10 @@ std::vector<HeatCell> heat_cells(const GradientCurve& curve, const StepRange& ax
     } else {
       cells[x] = {HeatCell::Kind::kValue, bin.rms()};
     }
+  }
+  // After the last captured step nothing is known, beyond the distance that steps have anyway.
+  for (int x = captured + 1; captured >= 0 && x < std::min(captured + longest_gap, columns); x++) {
+    cells[x] = cells[captured];
   }
   return cells;
 }

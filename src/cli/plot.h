@@ -60,7 +60,7 @@ struct HeatCell {
   Kind kind = Kind::kNone;
   double rms = 0;
 };
-// One row; a column without a captured step shows the captured step before it.
+// One row; a column between two captured steps shows the one before it.
 std::vector<HeatCell> heat_cells(const GradientCurve& curve, const StepRange& axis, int columns);
 
 // Neighbouring layers taken together until there are at most `rows` of them.

@@ -117,11 +117,12 @@ Result<Parsed> parse(const Call& call) {
     if (option.kind == OptionKind::kFlag) {
       options.emplace_back(&option, app.add_flag(name, flags[option.name]));
     } else {
-      CLI::Option* made = app.add_option(name, texts[option.name]);
-      options.emplace_back(
-          &option, made->expected(1)->multi_option_policy(option.kind == OptionKind::kList
-                                                              ? CLI::MultiOptionPolicy::TakeAll
-                                                              : CLI::MultiOptionPolicy::TakeLast));
+      // A list is given by repeating its option, never by taking the words that follow.
+      CLI::Option* made = app.add_option(name, texts[option.name])->expected(1);
+      made->allow_extra_args(false)->multi_option_policy(option.kind == OptionKind::kList
+                                                             ? CLI::MultiOptionPolicy::TakeAll
+                                                             : CLI::MultiOptionPolicy::TakeLast);
+      options.emplace_back(&option, made);
     }
   }
   for (const Positional& positional : call.command->positionals) {

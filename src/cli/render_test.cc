@@ -123,6 +123,15 @@ TEST(Plot, extreme_values_draw_without_harm) {
   }
 }
 
+TEST(Plot, a_heat_row_claims_nothing_after_its_last_captured_step) {
+  GradientCurve curve;
+  for (const int64_t step : {0, 20, 40}) curve.at(step).add(step, 1, 10, 0);
+  const std::vector<HeatCell> cells = heat_cells(curve, {0, 99}, 100);
+  EXPECT_EQ(cells[39].kind, HeatCell::Kind::kValue);
+  EXPECT_EQ(cells[59].kind, HeatCell::Kind::kValue);
+  EXPECT_EQ(cells[60].kind, HeatCell::Kind::kNone);
+}
+
 TEST(Plot, folding_merges_no_matter_how_far_apart_the_steps_are) {
   Folded<ValueBin, 8> folded;
   for (const int64_t step : {int64_t{5}, int64_t{6}, int64_t{1} << 40, int64_t{3}}) {
