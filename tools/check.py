@@ -58,6 +58,7 @@ def clang_tidy(files: List[str]) -> bool:
         if (TIDY_CACHE / key).exists():
             return True
         command = [str(BIN / "clang-tidy"), "--quiet", "-p", "build/dev", name]
+        command.append("--extra-arg=-Wno-unknown-warning-option")  # flags meant for g++
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
         )

@@ -98,13 +98,16 @@ class [[nodiscard]] Result {
 #define PARAMEDIC_CONCAT_INNER(a, b) a##b
 #define PARAMEDIC_CONCAT(a, b) PARAMEDIC_CONCAT_INNER(a, b)
 
-// PARAMEDIC_ASSIGN(auto x, f()): assigns the value of a Result, or returns its Status.
+// PARAMEDIC_ASSIGN(auto x, f()): assigns the value of a Result, or returns its Status. The target
+// may be a declaration, which parentheses would break.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define PARAMEDIC_ASSIGN(target, expr) \
   PARAMEDIC_ASSIGN_INNER(PARAMEDIC_CONCAT(result_of_assign_, __LINE__), target, expr)
 #define PARAMEDIC_ASSIGN_INNER(result, target, expr) \
   auto result = (expr);                              \
   if (!result.ok()) return result.status();          \
   target = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Checks an invariant in every build, outside the training process: prints and aborts.
 #define PARAMEDIC_CHECK(condition)                                               \
