@@ -1,5 +1,6 @@
 #include "supervise/command.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ std::vector<std::string> merged_environment(const Environment& changes) {
     for (const auto& change : changes) changed = changed || change.first == key;
     if (!changed) merged.emplace_back(text);
   }
-  for (const auto& [key, value] : changes) merged.push_back(key + "=" + value);
+  for (const auto& [key, value] : changes) merged.push_back(fmt::format("{}={}", key, value));
   return merged;
 }
 

@@ -16,7 +16,7 @@
 namespace paramedic::supervise {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 16;
+constexpr size_t kChunkBytes = 64 * 1024;
 // Window sizes are looked at this often, since SIGWINCH goes to the job alone while it holds the
 // terminal.
 constexpr int kWindowPollMs = 250;
@@ -94,7 +94,8 @@ class CopyLoop {
   void drain() {
     job_group_ = 0;
     const int capacity = ::fcntl(source_.get(), F_GETPIPE_SZ);
-    const uint64_t enough = copied_ + (capacity > 0 ? static_cast<uint64_t>(capacity) : 1 << 17);
+    const uint64_t enough =
+        copied_ + (capacity > 0 ? static_cast<uint64_t>(capacity) : 2 * kChunkBytes);
     while (copied_ < enough && copy_chunk() == Got::kBytes) {
     }
     send(CopierMessage::kDrained, 0);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,8 +30,8 @@ Result<FdPair> make_socket_pair() {
 }
 
 Status set_nonblocking(int fd) {
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+  int on = 1;
+  if (::ioctl(fd, FIONBIO, &on) != 0) {
     return errno_error("cannot set up", "a pipe", errno);
   }
   return {};

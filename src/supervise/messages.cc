@@ -10,7 +10,7 @@
 namespace paramedic::supervise {
 namespace {
 
-constexpr size_t kMessageBytesMax = 16 << 20;
+constexpr size_t kMessageBytesMax = 16 * 1024 * 1024;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ std::optional<Json> MessageSocket::receive() {
   while (fd_.valid()) {
     if (auto message = take_line()) return message;
     if (!fd_.valid()) break;
-    char bytes[1 << 14];
+    char bytes[16 * 1024];
     const ssize_t got = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return std::nullopt;

@@ -14,7 +14,7 @@
 namespace paramedic::supervise {
 namespace {
 
-constexpr size_t kSmallFileBytesMax = 1 << 20;
+constexpr size_t kSmallFileBytesMax = 1024 * 1024;
 constexpr const char* kProc = "/proc";
 
 }  // namespace

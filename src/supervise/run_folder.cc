@@ -51,7 +51,7 @@ std::string host_name() {
 std::string random_id() {
   uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = static_cast<uint64_t>(real_clock().wall_ns()) ^ static_cast<uint64_t>(::getpid()) << 48;
+    bits = static_cast<uint64_t>(real_clock().wall_ns()) ^ static_cast<uint64_t>(::getpid()) << 48U;
   }
   return fmt::format("{:016x}", bits);
 }

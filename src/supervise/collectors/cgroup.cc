@@ -23,7 +23,7 @@ constexpr Layout kVersion2{"", "", "memory.current", "memory.max", "memory.event
 constexpr Layout kVersion1{"memory", "/memory", "memory.usage_in_bytes", "memory.limit_in_bytes",
                            "memory.oom_control"};
 // Version 1 says "no limit" by a number that no machine has.
-constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+constexpr uint64_t kNoLimit = uint64_t{1} << 60U;
 
 // The path on the line "NUMBER:CONTROLLERS:PATH" that names `controller` among its controllers.
 std::optional<std::string> path_of(std::string_view text, std::string_view controller) {
