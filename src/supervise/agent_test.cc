@@ -30,7 +30,8 @@ class Trainer {
     auto ring = record::RingWriter::create(options);
     PARAMEDIC_CHECK(ring.ok());
     ring_ = std::move(ring).value();
-    loss_ = ring_->define({.kind = record::Kind::kScalar, .sizes = {}, .name = "loss/train.py:3"}).value_or(0);
+    loss_ = ring_->define({.kind = record::Kind::kScalar, .sizes = {}, .name = "loss/train.py:3"})
+                .value_or(0);
     event("attached", R"({"framework": "torch", "version": "2.13.0", "python": "3.11.7"})");
   }
 

@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "base/clock.h"
@@ -71,7 +70,8 @@ class JobRun {
     note(message ? string_or(*message, "note", "")
                  : "nothing is captured: the agent did not start");
     agent_.messages.close();
-    ::kill(agent_.pid, SIGKILL);
+    // It may hang in a system call; then it dies when that returns. Its end is no news any more.
+    ::kill(std::exchange(agent_.pid, 0), SIGKILL);
   }
 
   void open_output(int stdout_fd, int stderr_fd) {

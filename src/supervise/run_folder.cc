@@ -104,7 +104,7 @@ Result<store::RunInfo> plan_run(const JobOptions& options, FileSystem& files, co
   } else {
     name = make_run_name(options.command, clock.wall_ns());
     const std::string stem = name;
-    for (int i = 2; files.exists(runs_dir + "/" + name) && i < kNameTriesMax; ++i) {
+    for (int i = 2; files.exists(fmt::format("{}/{}", runs_dir, name)) && i < kNameTriesMax; ++i) {
       name = fmt::format("{}-{}", stem, i);
     }
   }

@@ -152,20 +152,19 @@ TEST(collector, every_collector_reads_the_real_machine) {
 }
 
 TEST(collector, gpus_are_sampled_one_by_one_and_what_one_cannot_tell_is_left_out) {
+  static int devices[2];
   const NvmlFunctions functions{
       .init = [] { return 0; },
       .device_count = [](unsigned int* count) { return *count = 2, 0; },
-      .device_by_index =
-          [](unsigned int index, NvmlDevice* device) {
-            return *device = reinterpret_cast<NvmlDevice>(uintptr_t{index} + 1), 0;
-          },
+      .device_by_index = [](unsigned int index,
+                            NvmlDevice* device) { return *device = &devices[index], 0; },
       .utilization = [](NvmlDevice, NvmlUtilization* used) { return *used = {42, 7}, 0; },
       .memory = [](NvmlDevice, NvmlMemory* memory) { return *memory = {100, 40, 60}, 0; },
       .temperature = [](NvmlDevice, int, unsigned int* celsius) { return *celsius = 55, 0; },
       .power =
           [](NvmlDevice device, unsigned int* milliwatts) {
             *milliwatts = 250'500;
-            return device == reinterpret_cast<NvmlDevice>(uintptr_t{1}) ? 0 : 3;
+            return device == &devices[0] ? 0 : 3;
           }};
   Metrics metrics;
   make_nvml_collector(functions)->sample(kSecondNs, 1, metrics);
