@@ -251,7 +251,8 @@ class Probe:
 
     def due(self, mode: int, step: int) -> int:
         """Bits DUE_* of what is to be captured; call once a step."""
-        return int(self._due(self._handle, mode, step))
+        bits: int = self._due(self._handle, mode, step)
+        return bits
 
     def capture(self, step: int, tensors: Any, count: int) -> int:
         """Records statistics of the first `count` of an array of Tensor."""
@@ -267,7 +268,8 @@ class Probe:
 
     def scalar_at(self, step: int, number: int, data: int, dtype: int, divisor: float) -> float:
         """Records and answers the number that lies at address `data`."""
-        return float(self._scalar_at(self._handle, MODE_TRAIN, step, number, data, dtype, divisor))
+        value: float = self._scalar_at(self._handle, MODE_TRAIN, step, number, data, dtype, divisor)
+        return value
 
     def event(self, step: int, kind: str, fields: Dict[str, Any], mode: int = MODE_TRAIN) -> None:
         """Records an event; `fields` becomes a JSON object."""

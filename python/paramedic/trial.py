@@ -39,7 +39,7 @@ class RunError(Exception):
 
 def _pyarrow() -> Any:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
         import pyarrow.ipc  # type: ignore[import-untyped]
     except ImportError as error:
         raise RunError("reading tables needs pyarrow: pip install pyarrow") from error

@@ -11,9 +11,10 @@ import contextlib
 import linecache
 import math
 import sys
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic.adapters.torch.nan_region import compile_region, regions
 from paramedic.adapters.torch.source import Source, place, where
 
 MAX_REGIONS = 8
@@ -308,7 +309,7 @@ def _stored(statement: ast.stmt) -> Set[str]:
 def _recorder(torch: Any, look: Any) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc,no-untyped-call]
+    class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -366,93 +367,3 @@ def _expression(frame: Optional[FrameType]) -> str:
                     return line.encode()[start:end].decode("utf-8", "replace")
                 break
     return line.strip()
-
-
-def regions(frame: FrameType) -> Iterator[Tuple[ast.AST, List[ast.stmt]]]:
-    """The statements to repeat: bodies of the loops around the frame's line, then all of it."""
-    filename, line = frame.f_code.co_filename, frame.f_lineno
-    text = "".join(linecache.getlines(filename, frame.f_globals))
-    if not text:
-        return
-    chain: List[Tuple[ast.AST, List[ast.stmt]]] = []
-    node: ast.AST = ast.parse(text)
-    while True:
-        inner = _body_around(node, line)
-        if inner is None:
-            break
-        body, statement = inner
-        chain.append((node, body[: body.index(statement) + 1]))
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            chain = []  # What is outside of the function runs in another frame.
-        node = statement
-    for owner, body in reversed(chain):
-        # Never a whole script: it would train from its start.
-        if isinstance(owner, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield owner, _after_last_step(body)
-
-
-def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast.stmt]]:
-    for field in ("body", "orelse", "finalbody", "handlers"):
-        for statement in getattr(node, field, []) or []:
-            if not isinstance(statement, ast.AST) or isinstance(node, ast.Lambda):
-                continue
-            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
-                return getattr(node, field), statement  # type: ignore[return-value]
-    return None
-
-
-def _after_last_step(body: List[ast.stmt]) -> List[ast.stmt]:
-    """Without what comes before an update in the same body (GANs): it has been applied."""
-    first = 0
-    for at, statement in enumerate(body[:-1]):
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            function = statement.value.func
-            if isinstance(function, ast.Attribute) and function.attr == "step":
-                first = at + 1
-    return body[first:]
-
-
-class _Loosen(ast.NodeTransformer):
-    """Makes statements of a function legal in a module."""
-
-    def visit_Return(self, node: ast.Return) -> Any:  # noqa: N802
-        return ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:  # noqa: N802
-        return ast.copy_location(ast.Pass(), node)
-
-    def visit_Yield(self, node: ast.Yield) -> Any:  # noqa: N802
-        return node.value or ast.copy_location(ast.Constant(None), node)
-
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            node.args = [
-                ast.copy_location(ast.Name(name, ast.Load()), node)
-                for name in ("__class__", "self")
-            ]
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:  # noqa: N802
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> Any:  # noqa: N802
-        return node
-
-
-def compile_region(statements: List[ast.stmt], filename: str) -> Optional[CodeType]:
-    """One turn of a loop over the statements, with the lines of the file; None if impossible."""
-    body = [_Loosen().visit(statement) for statement in statements]
-    turn = ast.For(
-        target=ast.Name("_paramedic_turn", ast.Store()),
-        iter=ast.Tuple([ast.Constant(0)], ast.Load()),
-        body=body,
-        orelse=[],
-    )
-    ast.copy_location(turn, statements[0])
-    module = ast.Module([turn], [])
-    ast.fix_missing_locations(module)
-    try:
-        return compile(module, filename, "exec")
-    except (SyntaxError, ValueError):
-        return None

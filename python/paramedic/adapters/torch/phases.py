@@ -61,7 +61,8 @@ class Phases:
 
     def begin_backward(self, now: int) -> None:
         """`backward()` is called."""
-        self.end_validation(now)
+        if self._validating:
+            self.end_validation(now)
         self.forward += now - self._cursor
 
     def end_backward(self, start: int, now: int) -> None:

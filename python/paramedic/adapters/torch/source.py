@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, Dict, List, Optional, Tuple
 
 MAX_FRAMES = 200
+_LEVELS = range(MAX_FRAMES)
 
 _PARAMEDIC = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
@@ -57,10 +58,14 @@ class Source:
         none."""
         second = None
         frame = start
-        for _ in range(MAX_FRAMES):
+        ranks = self._ranks
+        for _ in _LEVELS:
             if frame is None:
                 break
-            rank = self.rank(frame.f_code.co_filename)
+            filename = frame.f_code.co_filename
+            rank = ranks.get(filename)
+            if rank is None:
+                rank = self.rank(filename)
             if rank == _USER:
                 return frame
             if rank == _INSTALLED and second is None:
