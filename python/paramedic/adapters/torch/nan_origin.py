@@ -17,7 +17,7 @@ import sys
 import warnings
 import weakref
 from time import monotonic
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.session import Session
@@ -43,6 +43,7 @@ class NanOrigin:
         self._tap = session.tap("origin of a NaN")
         self._alarms = 0
         self._found = False
+        self._told = False
         self._random_state: Any = None
         self._get_random_state = session.torch.get_rng_state
         # By optimizer: the parameters to look at.
@@ -116,7 +117,7 @@ class NanOrigin:
         elif torch.cuda.is_available() and torch.cuda.is_initialized():
             self._session.not_captured(self._tap.name, "a process that uses CUDA cannot be forked")
         elif hasattr(os, "fork") and frame is not None:
-            answer = self._in_child(alarm, frame) or {}
+            answer = self._in_child(alarm, frame)
         if not answer:
             answer = {
                 "where": where(spot),
@@ -129,7 +130,8 @@ class NanOrigin:
             answer.setdefault(key, None)
         answer["alarm"] = alarm
         answer["evidence"] = [why] + list(answer["evidence"])
-        if self._found or self._alarms == 1:
+        if self._found or not self._told:
+            self._told = True
             self._session.event("nan_origin", answer)
 
     def _non_finite_weights(self) -> List[str]:
@@ -161,7 +163,7 @@ class NanOrigin:
             ],
         }
 
-    def _in_child(self, alarm: str, frame: Any) -> Optional[Dict[str, Any]]:
+    def _in_child(self, alarm: str, frame: Any) -> Dict[str, Any]:
         reader, writer = os.pipe()
         with warnings.catch_warnings():
             # Python 3.12 warns of other threads; the child never touches what they hold.
@@ -176,6 +178,11 @@ class NanOrigin:
         os.close(writer)
         try:
             return _read_answer(reader, pid)
+        except TimeoutError as error:
+            # Once is enough to wait for.
+            self._alarms = MAX_ALARMS
+            self._session.not_captured(self._tap.name, str(error))
+            return {}
         finally:
             os.close(reader)
 
@@ -213,8 +220,12 @@ def _close_files(keep: int) -> None:
                 continue  # The one of the listing itself, closed by now.
 
 
-def _read_answer(reader: int, pid: int) -> Optional[Dict[str, Any]]:
-    """The child's answer; None when it had none in time."""
+def _read_answer(reader: int, pid: int) -> Dict[str, Any]:
+    """The child's answer, empty when it found nothing.
+
+    Raises:
+        TimeoutError: it took too long, and was ended.
+    """
     end = monotonic() + LIMIT_S
     chunks: List[bytes] = []
     try:
@@ -234,8 +245,8 @@ def _read_answer(reader: int, pid: int) -> Optional[Dict[str, Any]]:
     try:
         answer = json.loads(b"".join(chunks))
     except ValueError:
-        return None
+        return {}
     if isinstance(answer, dict) and "error" in answer:
         sys.stderr.write("paramedic: {}\n".format(answer["error"]))
-        return None
-    return answer if isinstance(answer, dict) else None
+        return {}
+    return answer if isinstance(answer, dict) else {}

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import linecache
 import math
+import re
 import sys
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
@@ -190,7 +191,7 @@ class Replay:
         if node is not None:
             site = self._site_in_backward() or self._forward.get(node._sequence_nr())
             site = site or self._site()
-            record.operation = f"{name} (backward of {node.name()})"
+            record.operation = f"{_forward_name(node.name())} (backward: {name})"
         assert site is not None
         record.spot, record.text, record.modules = site
         record.outputs = outputs
@@ -318,6 +319,12 @@ def _recorder(torch: Any, look: Any) -> Any:
             return result
 
     return Recorder()  # type: ignore[no-untyped-call]
+
+
+def _forward_name(node: str) -> str:
+    """The operation that a node is the backward of: "nll_loss" for NllLossBackward0."""
+    stem = re.sub(r"Backward\d*$", "", node.rpartition(".")[2])
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower()
 
 
 def _tensors(value: Any) -> Iterator[Any]:
