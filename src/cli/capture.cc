@@ -31,7 +31,7 @@ Result<std::string> plan_of_tables(const Json& tables, const std::string& file) 
     if (const auto regex = table.find("regex"); regex != table.end()) {
       text += " regex=" + plan_word(*regex);
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

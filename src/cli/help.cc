@@ -34,7 +34,7 @@ std::string paragraphs(const std::string& about, int width) {
     for (const std::string& line : wrap(about.substr(start, end - start), width)) {
       text += line + "\n";
     }
-    text += "\n";
+    text += '\n';
     start = end + 2;
   }
   return text;
@@ -85,7 +85,7 @@ std::string command_markdown(const Command& command, const std::string& path) {
     for (const Positional& positional : command.positionals) {
       text += fmt::format("| `{}` | {} |\n", positional.name, positional.help);
     }
-    text += "\n";
+    text += '\n';
   }
   if (!command.options.empty()) {
     text += "| option | environment | `paramedic.toml` | meaning |\n|---|---|---|---|\n";
@@ -93,12 +93,12 @@ std::string command_markdown(const Command& command, const std::string& path) {
       text += fmt::format("| `{}` | `{}` | `{}` | {} |\n", option_term(option),
                           environment_name(option), toml_key(option), option_meaning(option));
     }
-    text += "\n";
+    text += '\n';
   }
   for (const Example& example : command.examples) {
     text += fmt::format("- `{}`: {}\n", example.command, example.what);
   }
-  if (!command.examples.empty()) text += "\n";
+  if (!command.examples.empty()) text += '\n';
   for (const Command& child : command.subcommands) {
     text += command_markdown(child, path + " " + child.name);
   }
@@ -160,14 +160,14 @@ std::string command_help(const Command& command, const std::string& path) {
   if (!command.subcommands.empty()) {
     text += "commands:\n";
     for (const Command& child : command.subcommands) text += definition(child.name, child.summary);
-    text += "\n";
+    text += '\n';
   }
   if (!command.positionals.empty()) {
     text += "arguments:\n";
     for (const Positional& positional : command.positionals) {
       text += definition(positional.name, positional.help);
     }
-    text += "\n";
+    text += '\n';
   }
   text += "options:\n";
   for (const Option& option : command.options) {

@@ -26,7 +26,7 @@ Status check_rules(const std::vector<std::string>& ids) {
 
 // A name becomes a folder in --dir, so it must not lead out of it.
 Status check_name(const std::string& name) {
-  if (name.find('/') == std::string::npos && !name.starts_with(".")) return {};
+  if (name.find('/') == std::string::npos && !name.starts_with('.')) return {};
   return invalid_argument(fmt::format("--name: '{}' cannot be the name of a run", clean(name)),
                           "without '/' and not beginning with '.'; --dir names the folder");
 }

@@ -248,6 +248,7 @@ Result<std::map<std::string, Value>> resolve(const std::vector<Option>& options,
 
 Status check_config_keys(const ConfigFile& file, const std::vector<Option>& known) {
   std::vector<std::string> keys;
+  keys.reserve(known.size());
   for (const Option& option : known) keys.push_back(toml_key(option));
   for (const auto& [key, value] : file.values.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;

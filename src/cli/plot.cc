@@ -94,7 +94,7 @@ std::string axis_line(const std::vector<Column>& columns, const Paint& paint) {
 }
 
 std::string step_labels(const StepRange& axis, int width) {
-  const std::string first = fmt::format("step {}", axis.first);
+  std::string first = fmt::format("step {}", axis.first);
   const std::string last = std::to_string(axis.last);
   const std::string middle = std::to_string(axis.first + (axis.last - axis.first) / 2);
   const int gap = width - static_cast<int>(first.size() + last.size());

@@ -55,7 +55,7 @@ void split_job(Call& call, const std::vector<std::string>& words) {
     if (option.kind != OptionKind::kFlag) with_value.insert("--" + option.name);
   }
   size_t at = 0;
-  while (at < words.size() && words[at].starts_with("-") && words[at] != "--") {
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
     const size_t taken = with_value.contains(words[at]) ? 2 : 1;
     for (size_t i = 0; i < taken && at < words.size(); i++) call.options.push_back(words[at++]);
   }
@@ -67,7 +67,7 @@ Result<Call> take_apart(const std::vector<std::string>& words) {
   Call call;
   const std::vector<Command>* list = &commands();
   size_t at = 0;
-  while (at < words.size() && !words[at].starts_with("-")) {
+  while (at < words.size() && !words[at].starts_with('-')) {
     call.command = find_command(*list, words[at]);
     if (call.command == nullptr) return unknown_command(*list, words[at]);
     call.path += (call.path.empty() ? "" : " ") + words[at++];
@@ -91,10 +91,11 @@ struct Parsed {
 
 Status unexpected(const Call& call, const std::string& word) {
   const std::string hint = fmt::format("`paramedic {} --help` lists the options", call.path);
-  if (!word.starts_with("-")) {
+  if (!word.starts_with('-')) {
     return invalid_argument(fmt::format("unexpected argument '{}'", clean(word)), hint);
   }
   std::vector<std::string> names;
+  names.reserve(call.command->options.size());
   for (const Option& option : call.command->options) names.push_back("--" + option.name);
   const std::string meant = closest(word.substr(0, word.find('=')), names);
   return invalid_argument(fmt::format("{}: unknown option '{}'", call.path, clean(word)),

@@ -92,7 +92,7 @@ std::string curve_paths(const std::vector<Column>& columns, const Scale& scale) 
     if (column.has_value) {
       line += fmt::format("{:.1f},{:.1f} ", x, y_of(column.middle));
       upper += fmt::format("{:.1f},{:.1f} ", x, y_of(column.max));
-      lower = fmt::format("{:.1f},{:.1f} ", x, y_of(column.min)) + lower;
+      lower.insert(0, fmt::format("{:.1f},{:.1f} ", x, y_of(column.min)));
     }
     if (!column.non_finite) continue;
     finish();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,21 @@ constexpr uint64_t kSourceBytesMax = 4 << 20;
 constexpr size_t kClassNamesMax = 4;
 constexpr std::array<const char*, 6> kPhases = {"data",      "forward",    "backward",
                                                 "optimizer", "validation", "checkpoint"};
+
+// std::stable_sort of libstdc++ 12 calls a function that clang counts as deprecated.
+template <typename T, typename Less>
+void sort_stably(std::vector<T>& items, const Less& less) {
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (less(items[a], items[b])) return true;
+    return !less(items[b], items[a]) && a < b;
+  });
+  std::vector<T> sorted;
+  sorted.reserve(items.size());
+  for (const size_t index : order) sorted.push_back(std::move(items[index]));
+  items = std::move(sorted);
+}
 
 // The module that a parameter belongs to: its name without the last part.
 std::string module_of(const std::string& parameter) {
@@ -62,8 +78,8 @@ class ModelPass {
       const auto found = modules_.find(layer.name);
       return found == modules_.end() ? modules_.size() : found->second.order;
     };
-    std::stable_sort(report_.layers.begin(), report_.layers.end(),
-                     [&](const Layer& a, const Layer& b) { return order(a) < order(b); });
+    sort_stably(report_.layers,
+                [&](const Layer& a, const Layer& b) { return order(a) < order(b); });
     for (Layer& layer : report_.layers) {
       const auto found = modules_.find(layer.name);
       if (found != modules_.end()) layer.class_name = found->second.class_name;
@@ -180,7 +196,7 @@ class ScalarPass {
 
   void arrange() {
     const auto more = [](const Series& a, const Series& b) { return a.count > b.count; };
-    std::stable_sort(report_.losses.begin(), report_.losses.end(), more);
+    sort_stably(report_.losses, more);
     std::erase_if(report_.phases, [](const Phase& phase) { return phase.total_ms <= 0; });
   }
 
@@ -274,7 +290,7 @@ uint64_t Report::parameters() const {
 double Report::seconds() const { return std::max(0.0, info.ended.value_or(now) - info.started); }
 
 void sort_problems(std::vector<Problem>& problems) {
-  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+  sort_stably(problems, [](const Problem& a, const Problem& b) {
     const auto rank = [](const Problem& problem) {
       return std::make_tuple(-static_cast<int>(problem.finding.severity),
                              problem.finding.step.value_or(-1), problem.finding.time);

@@ -20,7 +20,7 @@ std::vector<std::string> run_names(FileSystem& files, const std::string& dir) {
   const Result<std::vector<std::string>> entries = files.list(dir);
   if (!entries.ok()) return names;
   for (const std::string& entry : *entries) {
-    if (files.exists(run_file(dir + "/" + entry))) names.push_back(entry);
+    if (files.exists(run_file(fmt::format("{}/{}", dir, entry)))) names.push_back(entry);
   }
   return names;
 }
@@ -45,7 +45,7 @@ Result<std::string> newest_run(FileSystem& files, const std::string& dir) {
   std::string newest;
   double newest_started = 0;
   for (const std::string& name : names) {
-    const std::string path = run_file(dir + "/" + name);
+    const std::string path = run_file(fmt::format("{}/{}", dir, name));
     const Result<std::string> text = files.read(path);
     const Result<Json> info = text.ok() ? parse_json(*text, path) : Result<Json>(text.status());
     if (!info.ok()) {
@@ -70,7 +70,7 @@ Result<std::string> find_run(FileSystem& files, const std::string& dir, const st
     return dir + "/" + run;
   }
   std::string path = run;
-  while (path.size() > 1 && path.ends_with("/")) path.pop_back();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (files.exists(run_file(path))) return path;
   if (files.exists(path)) {
     return not_found(fmt::format("{} is not a run folder: it holds no run.json", clean(path)),

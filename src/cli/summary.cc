@@ -36,6 +36,7 @@ std::string facts(const store::RunInfo& info) {
 std::string render_summary(const supervise::JobOutcome& outcome,
                            const std::optional<store::RunInfo>& info, const Paint& paint) {
   std::vector<Problem> problems;
+  problems.reserve(outcome.findings.size());
   for (const rules::Finding& finding : outcome.findings) problems.push_back({finding, {}});
   sort_problems(problems);
   const std::string prefix = "paramedic: ";
