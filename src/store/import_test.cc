@@ -53,6 +53,7 @@ class ImportTest : public testing::Test {
     items[0].units = 3;
     items[0].units_dead = 1;
     items[1].id = *odd;
+    items[1].stats.count = 9;
     items[1].outside = 9;
     const Bytes stats[] = {std::as_bytes(std::span(items))};
     EXPECT_TRUE(ring.append({record::RecordType::kStats, Mode::kTrain, 4, 2}, stats));
@@ -92,7 +93,9 @@ TEST_F(ImportTest, records_become_rows_of_their_tables) {
   write_records(*ring);
   const auto importer = RingImporter::open(ring->path(), std::nullopt).value();
   RowLog live;
-  EXPECT_EQ(importer->drain(live).value(), 7u);
+  const Result<uint64_t> drained = importer->drain(live);
+  ASSERT_TRUE(drained.ok()) << drained.status().message();
+  EXPECT_EQ(*drained, 7u);
   EXPECT_EQ(RingImporter::open(ring->path(), std::nullopt).status().code(), StatusCode::kExhausted)
       << "one importer at a time";
   EXPECT_EQ(live.tables[TableId::kStats].size(), 2u);
