@@ -1,67 +1,23 @@
+#include "store/export.h"
+
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/export_tables.h"
 #include "cli/runs.h"
-#include "cli/text.h"
 
 namespace paramedic::cli {
 namespace {
 
-using WriterMaker = Result<std::unique_ptr<TableWriter>> (*)(const std::string&,
-                                                             const ExportTable&);
-
-struct Format {
-  const char* name;
-  WriterMaker make;
-};
-constexpr Format kFormats[] = {{"csv", make_csv_writer}, {"parquet", make_parquet_writer}};
-
-Result<uint64_t> export_table(const ExportTable& table, store::RunReader& reader,
-                              const std::string& path, const Format& format) {
-  PARAMEDIC_ASSIGN(const auto writer, format.make(path, table));
-  Status failed;
-  uint64_t rows = 0;
-  PARAMEDIC_TRY(table.read(reader, [&](std::span<const Cell> row) {
-    failed = writer->add(row);
-    rows++;
-    return failed.ok();
-  }));
-  PARAMEDIC_TRY(failed);
-  PARAMEDIC_TRY(writer->close());
-  return rows;
-}
-
 Result<int> export_run(const Arguments& arguments, Console& console) {
-  const std::string& name = arguments.text("to");
-  const Format* format = nullptr;
-  for (const Format& known : kFormats) {
-    if (name == known.name) format = &known;
-  }
-  if (format == nullptr) {
-    return invalid_argument(name.empty() ? "export: --to is missing"
-                                         : fmt::format("--to: unknown format '{}'", clean(name)),
-                            "--to csv or --to parquet");
-  }
+  const std::string& format = arguments.text("to");
   const std::string& folder = arguments.positional("DEST");
-  FileSystem& files = posix_file_system();
+  if (format.empty())
+    return invalid_argument("export: --to is missing", "--to csv or --to parquet");
+  // Opening adopts what a dead agent left, so that the newest rows are exported too.
   PARAMEDIC_ASSIGN(const auto reader, open_run(arguments, console));
-  PARAMEDIC_TRY(files.make_folders(folder));
-  for (const ExportTable& table : export_tables()) {
-    const std::string path = fmt::format("{}/{}.{}", folder, table.name, name);
-    if (files.exists(path)) {
-      return invalid_argument(path + " exists already", "DEST is best a new folder");
-    }
-  }
-  for (const ExportTable& table : export_tables()) {
-    const std::string path = fmt::format("{}/{}.{}", folder, table.name, name);
-    PARAMEDIC_ASSIGN(const uint64_t rows, export_table(table, *reader, path, *format));
-    console.err << fmt::format("paramedic: wrote {} ({})\n", path, counted(rows, "row"));
-  }
-  for (const store::Damage& damage : reader->damage()) {
-    console.err << fmt::format("paramedic: damaged, skipped: {} at byte {}: {}\n",
-                               clean(damage.file), damage.offset, clean(damage.what));
-  }
+  PARAMEDIC_TRY(store::export_run(reader->info().dir, format, folder));
+  console.err << fmt::format("paramedic: wrote the tables of {} to {}\n", reader->info().dir,
+                             folder);
   return 0;
 }
 
@@ -72,9 +28,8 @@ Command export_command() {
   command.name = "export";
   command.summary = "a run's tables as CSV or Parquet, for other tools";
   command.about =
-      "Writes the tables of a run into the folder DEST, one file a table: stats, scalars, "
-      "histograms, events, model, metrics, findings. Files that exist are never overwritten. Raw "
-      "tensors are read with paramedic.open(run) in Python.";
+      "Writes the tables of a run into the folder DEST, one file a table, with the columns of "
+      "docs/formats/run-folder.md. Files that exist are never overwritten.";
   command.options = {{.name = "to", .value = "FORMAT", .help = "csv or parquet"}, dir_option()};
   command.positionals = {{"RUN", "a name in --dir or a path", true},
                          {"DEST", "the folder to write into; made when missing", true}};

@@ -89,7 +89,7 @@ TEST(Program, messages_say_what_and_hint_at_the_way_out) {
            {"run"},
            {"run", "--stop-on", "nan_orign", "true"},
            {"rules", "explain", "dead_rleu"},
-           {"export", "a", "b", "--to", "xls"},
+           {"export", "a", "b"},
        }) {
     all += "$ paramedic";
     for (const std::string& word : words) all += " " + word;

@@ -104,12 +104,13 @@ std::string curve_paths(const std::vector<Column>& columns, const Scale& scale) 
 }
 
 std::string figure(const StepRange& axis, int left, int height, const std::string& content) {
-  return fmt::format(
-      R"(<figure data-left="{}" data-right="{}" data-first="{}" data-last="{}">)"
-      "\n"
-      R"(<svg viewBox="0 0 {} {}" role="img">{}<line class="cursor" x1="0" x2="0" y1="{}" y2="{}" /></svg>)"
-      "\n<output></output>\n</figure>\n",
-      left, kRight, axis.first, axis.last, kWidth, height, content, kPlotTop, height - 22);
+  return fmt::format(R"(<figure data-left="{}" data-right="{}" data-first="{}" data-last="{}">)"
+                     "\n"
+                     R"(<svg viewBox="0 0 {} {}" role="img">{})"
+                     R"(<line class="cursor" x1="0" x2="0" y1="{}" y2="{}" /></svg>)"
+                     "\n<output></output>\n</figure>\n",
+                     left, kRight, axis.first, axis.last, kWidth, height, content, kPlotTop,
+                     height - 22);
 }
 
 std::string plot(const Series& series, const StepRange& axis) {
@@ -249,11 +250,12 @@ std::string definition(const char* term, const std::string& html) {
 std::string problem(const Problem& problem) {
   const rules::Finding& finding = problem.finding;
   const char* severity = rules::severity_name(finding.severity);
-  std::string html = fmt::format(
-      R"(<article class="{0}"><h3><span class="{0}">{0}</span><span>{1}</span><code>{2}</code><span class="steps">{3}</span></h3>)"
-      "\n<p>{4}</p>\n<dl>\n",
-      severity, escape_html(finding.id), escape_html(finding.tensor.value_or("")),
-      escape_html(steps_text(finding)), escape_html(finding.message));
+  std::string html =
+      fmt::format(R"(<article class="{0}"><h3><span class="{0}">{0}</span><span>{1}</span>)"
+                  R"(<code>{2}</code><span class="steps">{3}</span></h3>)"
+                  "\n<p>{4}</p>\n<dl>\n",
+                  severity, escape_html(finding.id), escape_html(finding.tensor.value_or("")),
+                  escape_html(steps_text(finding)), escape_html(finding.message));
   if (const std::string where = where_text(finding); !where.empty()) {
     std::string source = "<code>" + escape_html(where) + "</code>";
     if (problem.quote.changed) source += " (the file was changed since)";
@@ -327,10 +329,11 @@ std::string times(const Report& report) {
   std::string html = heading("time", step) + "<table>\n";
   for (const Phase& phase : report.phases) {
     const double percent = phase.total_ms / total * 100;
-    html += fmt::format(
-        R"(<tr><td>{}</td><td class="number">{:.1f} %</td><td class="number">{}</td><td class="wide"><div class="bar" style="width:{:.1f}%"></div></td></tr>)"
-        "\n",
-        escape_html(phase.name), percent, duration(phase.total_ms / 1000), percent);
+    html +=
+        fmt::format(R"(<tr><td>{}</td><td class="number">{:.1f} %</td><td class="number">{}</td>)"
+                    R"(<td class="wide"><div class="bar" style="width:{:.1f}%"></div></td></tr>)"
+                    "\n",
+                    escape_html(phase.name), percent, duration(phase.total_ms / 1000), percent);
   }
   return html + "</table>\n";
 }
