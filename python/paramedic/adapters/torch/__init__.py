@@ -51,12 +51,13 @@ class Adapter:
         facts = ModelFacts(session, models, self.origins)
         self.steps = Steps(session, source, definitions, models, facts, phases, reader)
         self.losses = Losses(session, source, definitions, phases, facts, models, reader)
-        nan_origin = NanOrigin(session, source, models, self.steps)
+        self.loaders = Loaders(session, source, phases, facts)
+        self.steps.on_step_end.append(self.loaders.end_step)
+        nan_origin = NanOrigin(session, source, models, self.steps, self.loaders)
         self.losses.on_alarm = nan_origin.loss_alarm
         self.steps.before_update.append(nan_origin.before_update)
         self.steps.on_step_end.append(nan_origin.keep_random_state)
         self.activations = Activations(session, models, definitions)
-        self.loaders = Loaders(session, source, phases, facts)
         self.steps.backward_ns = lambda: self.losses.backward_ns
         zero_grad = ZeroGrad(session, models)
         self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])

@@ -26,7 +26,15 @@ class Loaders:
         self._phases = phases
         self._facts = facts
         self._tap = session.tap("data loaders")
+        # The batch of the open step, for its repetition (nan_origin); dropped with the step.
+        self.batch: Any = None
+        session.on_fork.append(self.end_step)
         self._told: Dict[int, "weakref.ref[Any]"] = {}
+
+    def end_step(self) -> None:
+        """Never holds a batch for longer than the step that used it."""
+        if not self._session.forking:
+            self.batch = None
 
     def watch(self) -> None:
         """Replaces the two methods."""
@@ -63,9 +71,11 @@ class Loaders:
             if not tap.on or not session.active():
                 return genuine(iterator)
             start = perf_counter_ns()
+            self.batch = None
             batch = genuine(iterator)
             try:
                 phases.data_fetched(start, perf_counter_ns(), grad_enabled())
+                self.batch = batch
             except Exception as error:
                 tap.fail(error)
             return batch

@@ -21,6 +21,7 @@ import weakref
 from time import monotonic
 from typing import Any, Dict, List, Tuple
 
+from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, where
@@ -38,11 +39,14 @@ Place = Tuple[str, int, str]
 class NanOrigin:
     """The sentinels, and the parent's side of the search."""
 
-    def __init__(self, session: Session, source: Source, models: Models, steps: Steps) -> None:
+    def __init__(
+        self, session: Session, source: Source, models: Models, steps: Steps, loaders: Loaders
+    ) -> None:
         self._session = session
         self._source = source
         self._models = models
         self._steps = steps
+        self._loaders = loaders
         self._tap = session.tap("origin of a NaN")
         self._alarms = 0
         self._found = False
@@ -218,7 +222,9 @@ class NanOrigin:
             if hasattr(torch.compiler, "set_stance"):
                 # Compiled code is one operation to the recorder; and compiling takes long.
                 torch.compiler.set_stance("force_eager")
+            batch = self._loaders.batch
             replay = nan_replay.Replay(torch, self._source, self._models, self._random_state)
+            replay.prepare = lambda: _give_batch_again(batch)
             answer = replay.search(alarm, frame, self._steps.optimizers())
             os.write(writer, json.dumps(answer, default=str).encode()[:MAX_ANSWER_BYTES])
         except BaseException:
@@ -228,6 +234,21 @@ class NanOrigin:
                 os.write(writer, json.dumps({"error": traceback.format_exc()}).encode())
         finally:
             os._exit(0)
+
+
+def _give_batch_again(batch: Any) -> None:
+    """Loaders give this step's batch once, then end: their workers do not exist in the child."""
+    if batch is None:
+        return
+    left = [batch]
+
+    def __next__(iterator: Any) -> Any:
+        if not left:
+            raise StopIteration
+        return left.pop()
+
+    dataloader: Any = sys.modules["torch.utils.data.dataloader"]
+    dataloader._BaseDataLoaderIter.__next__ = __next__
 
 
 def _close_files(keep: int) -> None:

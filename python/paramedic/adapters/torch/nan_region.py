@@ -31,9 +31,12 @@ def regions(frame: FrameType) -> Iterator[Tuple[ast.AST, List[ast.stmt]]]:
 
 def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast.stmt]]:
     for field in ("body", "orelse", "finalbody", "handlers"):
-        for statement in getattr(node, field, []) or []:
-            if _holds(statement, line):
-                return getattr(node, field), statement
+        body = getattr(node, field, None)
+        if isinstance(body, list):
+            # The last of several on one line: the alarm may be in any of them.
+            for statement in reversed(body):
+                if _holds(statement, line):
+                    return body, statement
     return None
 
 

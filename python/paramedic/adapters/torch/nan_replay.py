@@ -13,7 +13,7 @@ import math
 import re
 import sys
 from types import FrameType
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from paramedic.adapters.torch.nan_region import compile_region, regions
 from paramedic.adapters.torch.source import Source, place, where
@@ -58,6 +58,8 @@ class Replay:
         self._source = source
         self._models = models
         self._random_state = random_state
+        # Called before each try.
+        self.prepare: Callable[[], None] = lambda: None
         self._records: List[_Record] = []
         self._makers: Dict[int, _Record] = {}
         self._forward: Dict[int, Tuple[Tuple[str, int, str], str, List[str]]] = {}
@@ -92,6 +94,7 @@ class Replay:
         self._records, self._makers, self._forward = [], {}, {}
         self._function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
         self._code_file = frame.f_code.co_filename
+        self.prepare()
         if self._random_state is not None:
             self._torch.set_rng_state(self._random_state)
         for optimizer in optimizers:
