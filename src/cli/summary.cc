@@ -45,8 +45,9 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   if (seen || !problems.empty()) {
     text += prefix + verdict(problems, paint) + (info ? " · " + facts(*info) : "") + "\n";
   } else if (info) {
-    const std::string why = why_nothing_seen(info->command);
-    text += prefix + "no framework was seen" + (why.empty() ? "" : ": " + why) + "\n";
+    text += prefix + "no framework was seen";
+    if (!info->not_captured.empty()) text += ": " + clean(info->not_captured.front().second);
+    text += "\n";
   }
   for (size_t i = 0; i < problems.size() && i < kProblemsShown; i++) {
     text += "  " + problem_line(problems[i].finding, paint) + "\n";
@@ -54,7 +55,6 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   if (problems.size() > kProblemsShown) {
     text += fmt::format("  and {} more\n", problems.size() - kProblemsShown);
   }
-  for (const std::string& note : outcome.notes) text += prefix + clean(note) + "\n";
   if (outcome.run_dir.empty()) return text;
   const std::string name = outcome.run_dir.substr(outcome.run_dir.find_last_of('/') + 1);
   // A run outside the default folder is named by its path, which is right from anywhere.
@@ -62,36 +62,6 @@ std::string render_summary(const supervise::JobOutcome& outcome,
                           (info && outcome.run_dir == info->cwd + "/paramedic-runs/" + name);
   const std::string shown = is_default ? name : outcome.run_dir;
   return text + paint(Style::kDim, prefix + "paramedic show " + command_text({shown})) + "\n";
-}
-
-std::string why_nothing_seen(const std::vector<std::string>& command) {
-  const auto is_python = [](const std::string& word) {
-    return std::string_view(word).substr(word.find_last_of('/') + 1).starts_with("python");
-  };
-  const auto python = std::find_if(command.begin(), command.end(), is_python);
-  if (python == command.end()) {
-    // A launcher or script may have started a Python of its own, so nothing is claimed of it.
-    return "";
-  }
-  for (auto word = python + 1; word != command.end() && word->starts_with("-"); ++word) {
-    if (word->starts_with("--")) continue;
-    // The letters of -c and -m are followed by their own argument; -W and -X take one.
-    for (const char letter : std::string_view(*word).substr(1)) {
-      if (letter == 'c' || letter == 'm' || letter == 'W' || letter == 'X') break;
-      if (letter == 'I' || letter == 'E') {
-        return fmt::format("python was started with -{}, which ignores PYTHONPATH, our way in",
-                           letter);
-      }
-      if (letter == 'S') {
-        return "python was started with -S, which skips sitecustomize, our way in";
-      }
-    }
-    if (word->ends_with("c") || word->ends_with("m")) break;
-    if (*word == "-W" || *word == "-X") {
-      if (++word == command.end()) break;
-    }
-  }
-  return "the script imported none that Paramedic knows (torch)";
 }
 
 }  // namespace paramedic::cli

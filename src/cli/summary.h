@@ -11,11 +11,8 @@
 
 namespace paramedic::cli {
 
-// `info` is empty where no run folder could be read back.
+// `info` is empty where no run folder could be read back. Notes were said as they came (run_job).
 std::string render_summary(const supervise::JobOutcome& outcome,
                            const std::optional<store::RunInfo>& info, const Paint& paint);
-
-// Why no framework was seen, as far as the command shows it: "python was started with -I, …".
-std::string why_nothing_seen(const std::vector<std::string>& command);
 
 }  // namespace paramedic::cli

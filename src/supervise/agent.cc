@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "supervise/process.h"
+#include "supervise/way_in.h"
 
 namespace paramedic::supervise {
 namespace {
@@ -122,8 +123,7 @@ void Agent::sample() {
 }
 
 void Agent::flush() {
-  const Status status = writer_->flush();
-  if (!status.ok()) note_once(status.message());
+  note_write_failure(writer_->flush());
   for (const std::string& text : writer_->notes()) note_once(text);
   // Also after a failed flush: the writer has dropped and counted those rows, and a full ring
   // would only lose the next ones too.
@@ -143,7 +143,10 @@ void Agent::finish(const Ending& ending) {
     const bool died = rank.status == "lost" && ending.status == "failed";
     if (died) rank.status = "failed";
   }
-  if (const Status status = writer_->seal(); !status.ok()) note_once(status.message());
+  if (info_.framework.empty()) {
+    info_.not_captured.emplace_back("everything", why_nothing_seen(info_.command));
+  }
+  note_write_failure(writer_->seal());
   write_info();
   if (writer_->lost_rows() > 0) {
     note_once(fmt::format("{} rows of the capture were lost", writer_->lost_rows()));
@@ -175,8 +178,8 @@ void Agent::write_info() {
   std::string text = to_text(info_.to_json());
   if (text == written_info_) return;
   const Status status = writer_->write_info(info_);
-  if (!status.ok()) return note_once(status.message());
-  written_info_ = std::move(text);
+  if (status.ok()) written_info_ = std::move(text);
+  note_write_failure(status);
 }
 
 void Agent::on_event(const store::EventRow& row) {
@@ -220,6 +223,12 @@ std::vector<rules::Finding> Agent::findings() const {
   findings.reserve(findings_.size());
   for (const KnownFinding& entry : findings_) findings.push_back(entry.finding);
   return findings;
+}
+
+// A disk that is full fails every table and every second: one message is enough.
+void Agent::note_write_failure(const Status& status) {
+  if (status.ok() || std::exchange(write_failed_, true)) return;
+  note_once(status.message());
 }
 
 void Agent::note_once(const std::string& text) {

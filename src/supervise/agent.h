@@ -64,6 +64,7 @@ class Agent : public rules::FindingSink {
   void flush();
   void update_info();
   void write_info();
+  void note_write_failure(const Status& status);
   void note_once(const std::string& text);
 
   store::RunInfo info_;
@@ -80,6 +81,7 @@ class Agent : public rules::FindingSink {
   int64_t flushed_ns_ = 0;
   int64_t info_written_ns_ = 0;
   std::string written_info_;
+  bool write_failed_ = false;
 };
 
 }  // namespace paramedic::supervise

@@ -1,5 +1,4 @@
 import copy
-import pickle
 
 import torch
 from torch import nn
@@ -36,4 +35,4 @@ for step in range(60):
         for a, b in zip(shadow.parameters(), model.parameters()):
             a.lerp_(b, 0.1)
 print(loss.item(), sum(p.sum().item() for p in shadow.parameters()))
-pickle.dump((model, shadow), open("model.pickle", "wb"))
+torch.save((model, shadow), "models.pt")
