@@ -52,7 +52,7 @@ class NanOrigin:
         self._found = False
         self._told = False
         self._random_state: Any = None
-        self._get_random_state = session.torch.get_rng_state
+        self._get_random_state = session.torch.default_generator.get_state
         # By optimizer: how many groups it had, and the parameters to look at.
         self._watched: Dict[int, Tuple[int, List[Any]]] = {}
         self._readers = {
