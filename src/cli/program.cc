@@ -277,6 +277,10 @@ Result<Home> find_home(FileSystem& files, const Environment& environment) {
     for (int i = 0; i < 2; i++) home.erase(home.find_last_of('/'));
   }
   Home found{home + "/python", home + "/lib/libparamedic_probe.so"};
+  // In a wheel, bin/ and lib/ lie inside the package itself.
+  if (files.exists(home + "/inject/sitecustomize.py")) {
+    found.python_dir = home.substr(0, home.find_last_of('/'));
+  }
   for (const std::string& part : {found.python_dir + "/paramedic", found.probe_path}) {
     if (files.exists(part)) continue;
     return not_found(fmt::format("this installation is incomplete: {} does not exist", part),
