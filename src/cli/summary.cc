@@ -44,7 +44,7 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   const bool seen = info && !info->framework.empty();
   if (seen || !problems.empty()) {
     text += prefix + verdict(problems, paint) + (info ? " · " + facts(*info) : "") + "\n";
-  } else if (info) {
+  } else if (info && info->status != "running") {  // else run.json could not be written
     text += prefix + "no framework was seen";
     if (!info->not_captured.empty()) text += ": " + clean(info->not_captured.front().second);
     text += "\n";

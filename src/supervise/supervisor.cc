@@ -215,7 +215,9 @@ void Supervisor::signal_job(int signal) const {
 }
 
 void Supervisor::note(std::string text) {
-  say(text);
+  // Agent and copiers may all meet the same full disk: the first to say so is enough.
+  const bool disk_is_full = text.ends_with(::strerror(ENOSPC));
+  if (!disk_is_full || !std::exchange(said_disk_is_full_, true)) say(text);
   notes_.push_back(std::move(text));
 }
 

@@ -64,6 +64,7 @@ class Supervisor {
   std::optional<int64_t> give_agent_up_at_ns_;
   std::vector<rules::Finding> findings_;
   std::vector<std::string> notes_;
+  bool said_disk_is_full_ = false;
 };
 
 // How the job ended, in the words of run.json.

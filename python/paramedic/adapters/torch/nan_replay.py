@@ -92,7 +92,7 @@ class Replay:
         if code is None:
             return
         self._records, self._makers, self._forward = [], {}, {}
-        self._function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+        self._function = frame.f_code.co_name
         self._code_file = frame.f_code.co_filename
         self.prepare()
         if self._random_state is not None:

@@ -95,7 +95,7 @@ def place(frame: Optional[FrameType]) -> Tuple[str, int, str]:
     if frame is None:
         return "", 0, ""
     code = frame.f_code
-    return code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
+    return code.co_filename, frame.f_lineno, code.co_name
 
 
 def where(spot: Tuple[str, int, str]) -> Dict[str, Any]:
