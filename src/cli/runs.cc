@@ -6,11 +6,14 @@
 
 #include "base/log.h"
 #include "cli/text.h"
+#include "supervise/control_client.h"
 
 namespace paramedic::cli {
 namespace {
 
 constexpr size_t kNamesShown = 8;
+// An agent that is alive answers within two of its ticks; nobody waits longer for a stuck one.
+constexpr int kFlushWaitMs = 300;
 
 std::string run_file(const std::string& folder) { return folder + "/run.json"; }
 
@@ -90,6 +93,8 @@ Result<std::unique_ptr<store::RunReader>> open_run(const std::string& folder, Co
   } else if (*adopted) {
     console.err << "paramedic: the agent of this run had died; what its rings held is stored now\n";
   }
+  // Of a live run the last second may still be with the agent; what is on disk is shown anyway.
+  (void)supervise::request_flush(folder, kFlushWaitMs);
   return store::RunReader::open(folder);
 }
 

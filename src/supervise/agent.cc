@@ -117,6 +117,16 @@ void Agent::tick() {
   }
 }
 
+int64_t Agent::flush_now() {
+  rings_.drain(*fanout_);
+  flushed_ns_ = real_clock().monotonic_ns();
+  flush();
+  info_written_ns_ = flushed_ns_;
+  update_info();
+  write_info();
+  return info_.steps - 1;
+}
+
 void Agent::sample() {
   const int64_t time_ns = real_clock().wall_ns();
   for (const auto& collector : collectors_) collector->sample(time_ns, root_pid_, *writer_);

@@ -42,6 +42,9 @@ class Agent : public rules::FindingSink {
   // The job has started: `root_pid` and what comes from it are sampled from now on.
   void watch(pid_t root_pid) { root_pid_ = root_pid; }
   void tick();
+  // Makes what was captured up to now readable, without waiting for its second; answers the newest
+  // step, -1 before the first.
+  int64_t flush_now();
   // Takes what is left, lets the rules decide, seals the run folder.
   void finish(const Ending& ending);
 

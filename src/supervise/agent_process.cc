@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
+#include "supervise/control_server.h"
 #include "supervise/process.h"
 
 namespace paramedic::supervise {
@@ -36,12 +38,7 @@ class AgentLoop {
     agent_ = std::move(agent).value();
     messages_.send(
         {{"ready", {{"dir", agent_->info().dir}, {"ring_dir", agent_->info().ring_dir}}}});
-    while (!is_over()) {
-      agent_->tick();
-      pollfd ready{messages_.fd(), POLLIN, 0};
-      ::poll(&ready, 1, kTickMs);
-      while (auto message = messages_.receive()) take(*message);
-    }
+    serve();
     agent_->finish(ending_);
     for (const auto& finding : agent_->findings()) {
       messages_.send({{"finding", finding.to_json()}});
@@ -49,6 +46,18 @@ class AgentLoop {
   }
 
  private:
+  // Until the job is over.
+  void serve() {
+    ControlServer control(agent_->info().dir, [this] { return agent_->flush_now(); });
+    while (!is_over()) {
+      agent_->tick();
+      pollfd ready[] = {{messages_.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
+      ::poll(ready, std::size(ready), kTickMs);
+      control.serve();
+      while (auto message = messages_.receive()) take(*message);
+    }
+  }
+
   // Without a supervisor nobody will tell how the job ended, only that it has.
   [[nodiscard]] bool is_over() const {
     if (has_ended_) return true;

@@ -148,6 +148,20 @@ TEST_F(AgentTest, what_a_process_captured_is_stored_judged_and_reported) {
   EXPECT_EQ(notes_, std::vector<std::string>{});
 }
 
+TEST_F(AgentTest, flush_now_makes_everything_readable_before_its_second_is_over) {
+  const auto agent = make_agent();
+  Trainer trainer(info_.ring_dir, info_.id);
+  EXPECT_EQ(agent->flush_now(), -1);
+  trainer.steps(10);
+  EXPECT_EQ(agent->flush_now(), 9);
+  const auto run = read_run();
+  EXPECT_EQ(run->info().status, "running");
+  EXPECT_EQ(run->info().steps, 10);
+  int losses = 0;
+  EXPECT_TRUE(run->read_scalars([&](const store::ScalarRow&) { return ++losses; }).ok());
+  EXPECT_EQ(losses, 10);
+}
+
 TEST_F(AgentTest, ring_of_a_dead_process_is_removed_once_it_is_stored) {
   const auto agent = make_agent();
   train(true);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "supervise/agent_process.h"
+#include "supervise/control_server.h"
 #include "supervise/job.h"
 #include "supervise/process.h"
 #include "supervise/run_folder.h"
@@ -17,6 +18,18 @@ namespace paramedic::supervise {
 namespace {
 
 constexpr int kTickMs = 100;
+
+void watch_until_gone(Agent& agent, pid_t pid, uint64_t started) {
+  ControlServer control(agent.info().dir, [&] { return agent.flush_now(); });
+  agent.watch(pid);
+  // The start time tells a process that got the same number later.
+  while (is_running(pid) && start_ticks(pid) == started) {
+    agent.tick();
+    pollfd ready{control.fd(), POLLIN, 0};
+    ::poll(&ready, 1, kTickMs);
+    control.serve();
+  }
+}
 
 }  // namespace
 
@@ -40,7 +53,6 @@ Status attend(const AgentOptions& options) {
                                       },
                                   .note = [](const std::string& text) { say(text); }}));
   run_dir = agent->info().dir;
-  agent->watch(options.pid);
   if (options.ready_fd >= 0) {
     const Json ready{
         {"run_dir", run_dir}, {"run_id", agent->info().id}, {"ring_dir", agent->info().ring_dir}};
@@ -48,11 +60,7 @@ Status attend(const AgentOptions& options) {
       return errno_error("cannot tell that the agent is ready", "through ready_fd", error_number);
     }
   }
-  // The start time tells a process that got the same number later.
-  while (is_running(options.pid) && start_ticks(options.pid) == started) {
-    agent->tick();
-    ::poll(nullptr, 0, kTickMs);
-  }
+  watch_until_gone(*agent, options.pid, started);
   agent->finish({"finished", std::nullopt, std::nullopt});
   return {};
 }
