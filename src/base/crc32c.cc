@@ -60,8 +60,8 @@ uint32_t crc32c_portable(const void* data, size_t bytes, uint32_t seed) {
 }
 
 uint32_t crc32c(const void* data, size_t bytes, uint32_t seed) {
-  static const Crc32cFunction function = choose();
-  return function(data, bytes, seed);
+  static const Crc32cFunction kFunction = choose();
+  return kFunction(data, bytes, seed);
 }
 
 }  // namespace paramedic

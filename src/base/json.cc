@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include <utility>
+
 namespace paramedic {
 namespace {
 
@@ -25,7 +27,7 @@ std::string to_text(const Json& json) {
 
 std::string string_or(const Json& json, const char* key, std::string fallback) {
   const Json* found = member(json, key);
-  return found != nullptr && found->is_string() ? found->get<std::string>() : fallback;
+  return found != nullptr && found->is_string() ? found->get<std::string>() : std::move(fallback);
 }
 
 double number_or(const Json& json, const char* key, double fallback) {

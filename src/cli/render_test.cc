@@ -45,12 +45,12 @@ std::string first_imbalance(const std::string& html) {
     if (end == std::string::npos) return "unclosed tag at " + std::to_string(at);
     const std::string tag = html.substr(at + 1, end - at - 1);
     at = end + 1;
-    if (tag.starts_with("!")) continue;
+    if (tag.starts_with('!')) continue;
     const std::string name = tag.substr(0, tag.find_first_of(" \n/", 1));
-    if (tag.starts_with("/")) {
+    if (tag.starts_with('/')) {
       if (open.empty() || "/" + open.back() != name) return "unexpected <" + tag + ">";
       open.pop_back();
-    } else if (!tag.ends_with("/")) {
+    } else if (!tag.ends_with('/')) {
       open.push_back(name);
       if (raw.contains(name)) at = html.find("</" + name + ">", at);
     }

@@ -47,7 +47,7 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   } else if (info && info->status != "running") {  // else run.json could not be written
     text += prefix + "no framework was seen";
     if (!info->not_captured.empty()) text += ": " + clean(info->not_captured.front().second);
-    text += "\n";
+    text += '\n';
   }
   for (size_t i = 0; i < problems.size() && i < kProblemsShown; i++) {
     text += "  " + problem_line(problems[i].finding, paint) + "\n";

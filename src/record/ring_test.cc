@@ -57,6 +57,8 @@ TEST_F(RingTest, every_type_of_record_is_read_back_as_written) {
         EXPECT_EQ(record.mode, Mode::kEval);
         EXPECT_EQ(record.step, 7);
         ASSERT_EQ(record.stats.size(), 2u);
+        // Byte for byte, the sums included.
+        // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
         EXPECT_EQ(std::memcmp(&record.stats[1], &stats, sizeof stats), 0);
         break;
       case RecordType::kScalars:

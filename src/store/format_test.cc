@@ -178,6 +178,7 @@ TEST_F(ExportTest, csv_and_parquet_hold_the_same_rows_for_other_readers) {
   for (size_t i = 0; i < kTableCount; i++) {
     command += std::string(" ") + table_name(static_cast<TableId>(i));
   }
+  // NOLINTNEXTLINE(bugprone-command-processor): a test, with a command of its own
   ASSERT_EQ(std::system((command + " > " + folder_.path() + "/log").c_str()), 0);
   EXPECT_EQ(read_file(folder_.path() + "/log"), expected);
 }

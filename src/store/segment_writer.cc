@@ -35,8 +35,8 @@ Status SegmentWriter::seal() {
   if (!data_) return {};
   Status status = data_->sync();
   if (status.ok()) status = index_->sync();
-  if (Status closed = data_->close(); status.ok()) status = closed;
-  if (Status closed = index_->close(); status.ok()) status = closed;
+  if (Status closed = data_->close(); status.ok()) status = std::move(closed);
+  if (Status closed = index_->close(); status.ok()) status = std::move(closed);
   finish();
   return status;
 }

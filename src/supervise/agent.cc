@@ -14,7 +14,8 @@ namespace paramedic::supervise {
 namespace {
 
 constexpr int64_t kSampleNs = 1'000'000'000;
-constexpr int64_t kFlushNs = 1'000'000'000;
+// Twice a second, so that what is older than a second is stored even when the machine is busy.
+constexpr int64_t kFlushNs = 500'000'000;
 constexpr int64_t kInfoNs = 2'000'000'000;
 // A ring that is fuller than this is given room before the second is over.
 constexpr double kFullEnough = 0.5;

@@ -6,6 +6,7 @@ not written may be. Usage: kills.py --kills 200 [--seed N]. Ends with "N passed,
 
 import argparse
 import csv
+import json
 import os
 import random
 import shutil
@@ -101,8 +102,9 @@ def one_kill(kind: str, alive_s: float, folder: Path) -> Optional[str]:
         wait_for_steps(truth, agent)
         job = job_pid(agent.pid)
         time.sleep(alive_s)
-        if kind in ("agent", "both"):
+        if kind in ("agent", "both"):  # the supervisor and the agent proper are two processes
             kill(agent.pid)
+            kill(json.loads((runs / "r" / "run.json").read_text())["agent_pid"])
         if kind in ("job", "both"):
             kill(job)
         killed = time.time()
