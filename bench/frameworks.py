@@ -4,7 +4,10 @@ Results are compared before anything is timed. The probe is called as an adapter
 """
 
 import ctypes
+import itertools
+import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,37 +16,11 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+from paramedic import _probe  # noqa: E402
+
 ELEMENTS = 16 << 20  # 64 MiB of float32: beyond any cache
 REPEATS = 7
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_uint64),
-        ("id", ctypes.c_uint32),
-        ("dtype", ctypes.c_uint8),
-        ("ndim", ctypes.c_uint8),
-        ("unit_dim", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8),
-        ("sizes", ctypes.c_int64 * 8),
-        ("strides", ctypes.c_int64 * 8),
-        ("divisor", ctypes.c_double),
-        ("low", ctypes.c_double),
-        ("high", ctypes.c_double),
-    ]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [
-        ("struct_bytes", ctypes.c_uint32),
-        ("ring_bytes", ctypes.c_uint32),
-        ("ring_directory", ctypes.c_char_p),
-        ("run_id", ctypes.c_char_p),
-        ("plan", ctypes.c_char_p),
-        ("overhead_budget", ctypes.c_double),
-        ("rank", ctypes.c_int32),
-        ("world_size", ctypes.c_int32),
-    ]
 
 
 def with_numpy(x: "np.ndarray[Any, np.dtype[np.float32]]") -> Dict[str, float]:
@@ -92,6 +69,35 @@ def median_ms(call: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
+def median_of_fused_pass(library: Path, folder: str, x: Any) -> float:
+    os.environ.update(
+        PARAMEDIC_PROBE=str(library),
+        PARAMEDIC_RING_DIR=folder,
+        PARAMEDIC_RUN_ID="bench",
+        PARAMEDIC_PLAN="collection all kind=all interval=1 what=stats",
+        PARAMEDIC_OVERHEAD_BUDGET="0",
+    )
+    probe, why = _probe.open_probe(rank=0, world_size=1)
+    if probe is None:
+        raise RuntimeError(why)
+    float32 = _probe.DTYPES["float32"]
+    ident = probe.define(_probe.KIND_GRADIENT, float32, (ELEMENTS,), "x")
+    tensor = _probe.Tensor(x.ctypes.data, ident, float32, 1, _probe.NO_UNITS)
+    tensor.sizes[0], tensor.strides[0] = ELEMENTS, 1
+    steps = itertools.count()
+
+    def capture() -> None:
+        step = next(steps)
+        probe.due(_probe.MODE_TRAIN, step)
+        if probe.capture(step, ctypes.pointer(tensor), 1) != 1:
+            raise RuntimeError("the probe recorded nothing")
+
+    capture()
+    median = median_ms(capture)
+    probe.close()
+    return median
+
+
 def main(library: Path) -> None:
     torch.set_num_threads(1)
     chance = np.random.default_rng(0)
@@ -100,25 +106,7 @@ def main(library: Path) -> None:
     y = torch.from_numpy(x)
     check(with_numpy(x), with_torch(y))
     with tempfile.TemporaryDirectory() as folder:
-        lib = ctypes.CDLL(str(library))
-        lib.paramedic_probe_open.restype = ctypes.c_void_p
-        lib.paramedic_capture.argtypes = (
-            ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32,
-        )  # fmt: skip
-        plan = b"collection all kind=all interval=1 what=stats"
-        options = Options(ctypes.sizeof(Options), 0, folder.encode(), b"bench", plan, 0.0, 0, 1)
-        probe = ctypes.c_void_p(lib.paramedic_probe_open(ctypes.byref(options), None, 0))
-        shape = (ctypes.c_int64 * 8)(ELEMENTS)
-        ident = lib.paramedic_define(probe, 1, 1, 1, shape, b"x")
-        tensor = Tensor(x.ctypes.data, ident, 1, 1, 255, 0, shape, (ctypes.c_int64 * 8)(1))
-
-        def capture() -> None:
-            if lib.paramedic_capture(probe, 0, 0, ctypes.addressof(tensor), 1) != 1:
-                raise RuntimeError("the probe recorded nothing")
-
-        capture()
-        our_ms = median_ms(capture)
-        lib.paramedic_probe_close(probe)
+        our_ms = median_of_fused_pass(library, folder, x)
     for name, other in (("numpy", lambda: with_numpy(x)), ("torch", lambda: with_torch(y))):
         other_ms = median_ms(other)
         print(
