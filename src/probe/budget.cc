@@ -32,7 +32,8 @@ void Budget::learn(KindCost& kind) const {
 void Budget::step_done(int64_t step_ns, int64_t spent_ns, uint32_t kinds) {
   const auto caller_ns = static_cast<double>(std::max<int64_t>(spent_ns, 0));
   kinds &= (1U << record::kKindCount) - 1;
-  double cost_ns = kinds == 0 ? caller_ns : 0;
+  const double common_ns = kinds == 0 ? caller_ns : 0;
+  double cost_ns = 0;
   double estimates_ns = 0;
   for (uint32_t i = 0; i < record::kKindCount; i++) {
     KindCost& kind = kinds_[i];
@@ -44,10 +45,11 @@ void Budget::step_done(int64_t step_ns, int64_t spent_ns, uint32_t kinds) {
   }
   const auto time_ns = static_cast<double>(std::max<int64_t>(step_ns, 0));
   step_time_ns_ += time_ns;
-  spent_ns_ += cost_ns;
+  spent_ns_ += cost_ns + common_ns;
 
   const double income_ns = kAimedShare * share_ * time_ns;
   const double repaid_ns = std::min(loan_ns_, kRepaymentShare * income_ns);
+  cost_ns += std::min(common_ns, (1 - kSampledShare) * income_ns - repaid_ns);
   loan_ns_ -= repaid_ns;
   const double limit_ns = std::max(share_ * kBucketStepTimeNs, estimates_ns) + loan_ns_;
   tokens_ns_ = std::min(tokens_ns_ + income_ns - repaid_ns - cost_ns, limit_ns);

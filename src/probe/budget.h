@@ -19,6 +19,9 @@ constexpr double kAimedShare = 0.95;
 // Share of what comes in that pays the loan back: with 1 % of step time the loan is gone after 4 s
 // of training, from where on the total is within the budget.
 constexpr double kRepaymentShare = 0.25;
+// Share of what comes in that costs of every step leave for samples. Where these alone pass the
+// budget (steps of a few 0.1 ms) nothing would ever be sampled again: blind and still over it.
+constexpr double kSampledShare = 0.1;
 // Weight of the newest measurement in the estimate of a kind's cost: about the last four count.
 constexpr double kNewestWeight = 0.25;
 // How much step time the bucket can hold the budget of: after a long stretch with nothing due, a

@@ -29,7 +29,8 @@ stats::Histogram moved(const stats::Histogram& histogram, double divisor) {
     const int sign = bin / kHalf * kHalf;
     const int place = bin % kHalf;  // 0 holds the zeros, which no divisor moves
     const int to = place == 0 ? 0 : std::clamp(place - shift, 1, kHalf - 1);
-    result.bins[static_cast<size_t>(sign + to)] += histogram.bins[static_cast<size_t>(bin)];
+    result.bins[static_cast<size_t>(sign) + static_cast<size_t>(to)] +=
+        histogram.bins[static_cast<size_t>(bin)];
   }
   return result;
 }

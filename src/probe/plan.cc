@@ -233,10 +233,14 @@ bool Collection::is_explicit(int64_t step) const {
   return std::binary_search(steps.begin(), steps.end(), step);
 }
 
+int64_t Collection::next_explicit(int64_t step) const {
+  const auto listed = std::lower_bound(steps.begin(), steps.end(), step);
+  return listed == steps.end() ? std::numeric_limits<int64_t>::max() : *listed;
+}
+
 int64_t Collection::next_due(int64_t step) const {
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-  const auto listed = std::lower_bound(steps.begin(), steps.end(), step);
-  int64_t next = listed == steps.end() ? kNever : *listed;
+  int64_t next = next_explicit(step);
   if (interval > 0) {
     const int64_t from = std::max(step, start);
     const int64_t past = (from - start) % interval;

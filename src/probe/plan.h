@@ -43,8 +43,10 @@ struct Collection {
   // Whether the plan asks for `step`, as a step of the interval or explicitly.
   [[nodiscard]] bool is_due(int64_t step) const;
   [[nodiscard]] bool is_explicit(int64_t step) const;
-  // The first step >= `step` that is due; INT64_MAX when there is none.
+  // The first step >= `step` that is due, and the first of those named explicitly; INT64_MAX when
+  // there is none.
   [[nodiscard]] int64_t next_due(int64_t step) const;
+  [[nodiscard]] int64_t next_explicit(int64_t step) const;
 };
 
 struct Plan {

@@ -250,6 +250,14 @@ uint32_t paramedic_due(paramedic_probe* probe, uint8_t mode, int64_t step) {
   });
 }
 
+int64_t paramedic_next_due(paramedic_probe* probe, uint8_t mode, int64_t step) {
+  constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  return guarded<int64_t>(probe, kNever, [&]() -> int64_t {
+    const TryLockGuard guard(probe->schedule_lock);
+    return guard.held() ? probe->schedule.next_due(mode_of(mode), step) : step + 1;
+  });
+}
+
 int32_t paramedic_capture(paramedic_probe* probe, uint8_t mode, int64_t step,
                           const paramedic_tensor* tensors, int32_t count) {
   return guarded<int32_t>(probe, 0, [&]() -> int32_t {
@@ -264,6 +272,20 @@ int32_t paramedic_scalars(paramedic_probe* probe, uint8_t mode, int64_t step, co
     if (ids == nullptr || values == nullptr) return 0;
     return record_scalars(probe, {RecordType::kScalars, mode_of(mode), step, 0}, ids, values,
                           count);
+  });
+}
+
+int32_t paramedic_scalars_of_steps(paramedic_probe* probe, uint8_t mode, const int64_t* steps,
+                                   const int32_t* ids, const double* values, int32_t count) {
+  return guarded<int32_t>(probe, 0, [&]() -> int32_t {
+    if (steps == nullptr || ids == nullptr || values == nullptr) return 0;
+    int32_t recorded = 0;
+    for (int32_t from = 0, to = 0; from < count; from = to) {
+      while (to < count && steps[to] == steps[from]) to++;
+      recorded += record_scalars(probe, {RecordType::kScalars, mode_of(mode), steps[from], 0},
+                                 ids + from, values + from, to - from);
+    }
+    return recorded;
   });
 }
 

@@ -13,10 +13,10 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 1
+#define PARAMEDIC_PROBE_VERSION 2
 #define PARAMEDIC_MAX_DIMS 8
 
-typedef struct paramedic_probe paramedic_probe;
+typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
 
 typedef struct {
   uint32_t struct_bytes;      /* sizeof(paramedic_options) */
@@ -71,6 +71,11 @@ int32_t paramedic_define(paramedic_probe* probe, uint8_t kind, uint8_t dtype, ui
  * step; scalars and events are recorded whenever they are given. */
 uint32_t paramedic_due(paramedic_probe* probe, uint8_t mode, int64_t step);
 
+/* The first step after `step` at which the plan asks for something that is not put off already;
+ * INT64_MAX when there is none. Until then paramedic_due has to be asked again only for what was
+ * put off, as often as the caller likes. */
+int64_t paramedic_next_due(paramedic_probe* probe, uint8_t mode, int64_t step);
+
 /* Computes and records the statistics (and histogram, raw values: as the plan says for each
  * tensor) of `count` tensors. The memory is only read, and only during the call. Returns how many
  * were recorded. */
@@ -81,6 +86,11 @@ int32_t paramedic_capture(paramedic_probe* probe, uint8_t mode, int64_t step,
 int32_t paramedic_scalars(paramedic_probe* probe, uint8_t mode, int64_t step, const int32_t* ids,
                           const double* values, int32_t count);
 
+/* Records the numbers of several steps: values[i] is scalar ids[i] of step steps[i]; numbers of one
+ * step stand together. Returns how many were recorded. */
+int32_t paramedic_scalars_of_steps(paramedic_probe* probe, uint8_t mode, const int64_t* steps,
+                                   const int32_t* ids, const double* values, int32_t count);
+
 /* Reads one number of `dtype` at `data`, divides it by `divisor` (0 or 1: as it is), records it
  * as scalar `id`, and returns it; NaN when the probe is off. For the loss. */
 double paramedic_scalar_at(paramedic_probe* probe, uint8_t mode, int64_t step, int32_t id,
@@ -90,9 +100,10 @@ double paramedic_scalar_at(paramedic_probe* probe, uint8_t mode, int64_t step, i
 int32_t paramedic_event(paramedic_probe* probe, uint8_t mode, int64_t step, const char* kind,
                         const char* json);
 
-/* The step ended: feeds the budget. step_ns: wall time since the last call; spent_ns: how much of
- * it the caller spent on Paramedic outside of paramedic_capture, for each kind of spent_kinds
- * (bits) in common. */
+/* The step ended: feeds the budget. Steps at which nothing was captured may be told together, with
+ * the last one's number. step_ns: wall time since the last call; spent_ns: how much of it the
+ * caller spent on Paramedic outside of paramedic_capture, for each kind of spent_kinds (bits) in
+ * common. */
 void paramedic_step_done(paramedic_probe* probe, int64_t step, int64_t step_ns, int64_t spent_ns,
                          uint32_t spent_kinds);
 

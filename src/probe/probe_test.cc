@@ -397,6 +397,31 @@ TEST_F(ProbeTest, options_that_cannot_be_say_why) {
   EXPECT_EQ(paramedic_probe_open(nullptr, nullptr, 0), nullptr);
 }
 
+TEST_F(ProbeTest, scalars_of_several_steps_are_a_record_for_each) {
+  open("");
+  const int32_t loss = paramedic_define(probe_, kScalar, 0, 0, nullptr, "loss/train.py:3");
+  const int64_t steps[] = {3, 3, 4};
+  const int32_t ids[] = {loss, loss, loss};
+  const double values[] = {1, 2, 3};
+  EXPECT_EQ(paramedic_scalars_of_steps(probe_, kTrain, steps, ids, values, 3), 3);
+  EXPECT_EQ(paramedic_scalars_of_steps(probe_, kTrain, steps, ids, values, 0), 0);
+  std::vector<std::pair<int64_t, double>> found;
+  EXPECT_EQ(read([&](const Record& record) {
+              for (const record::ScalarItem& scalar : record.scalars) {
+                found.emplace_back(record.step, scalar.value);
+              }
+            }),
+            2u);
+  EXPECT_EQ(found, (std::vector<std::pair<int64_t, double>>{{3, 1}, {3, 2}, {4, 3}}));
+}
+
+TEST_F(ProbeTest, what_is_due_next_is_known_ahead) {
+  open("collection w kind=weight interval=10");
+  EXPECT_EQ(paramedic_due(probe_, kTrain, 0), 1u << kWeight);
+  EXPECT_EQ(paramedic_next_due(probe_, kTrain, 0), 10);
+  EXPECT_EQ(paramedic_next_due(nullptr, kTrain, 0), std::numeric_limits<int64_t>::max());
+}
+
 TEST_F(ProbeTest, the_measured_cost_is_in_the_header) {
   open("");
   paramedic_step_done(probe_, 4, 1'000'000, 20'000, 0);

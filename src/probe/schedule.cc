@@ -80,6 +80,26 @@ uint32_t Schedule::longest_waiting(const ModeState& state, uint32_t kinds) {
   return first;
 }
 
+int64_t Schedule::next_due(record::Mode mode, int64_t step) const {
+  constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  if (step == kNever) return kNever;
+  const ModeState& state = modes_[static_cast<size_t>(mode)];
+  int64_t next = kNever;
+  for (size_t i = 0; i < plan_.collections.size(); i++) {
+    const Collection& collection = plan_.collections[i];
+    if ((collection.modes >> static_cast<uint32_t>(mode) & 1) == 0) continue;
+    uint32_t waiting = 0;
+    for (uint32_t kind = 0; kind < record::kKindCount; kind++) {
+      if ((state.put_off[kind] >> i & 1) != 0) waiting |= 1U << kind;
+    }
+    // One that waits for the budget is not asked for twice, but explicit steps do not wait.
+    const bool waits = (collection.kinds & ~waiting) == 0;
+    next =
+        std::min(next, waits ? collection.next_explicit(step + 1) : collection.next_due(step + 1));
+  }
+  return next;
+}
+
 uint32_t Schedule::granted(record::Mode mode, int64_t step, record::Kind kind) const {
   const ModeState& state = modes_[static_cast<size_t>(mode)];
   return state.step == step ? state.granted[static_cast<size_t>(kind)] : 0;

@@ -20,6 +20,10 @@ class Schedule {
   // mode, so that several hooks may ask.
   uint32_t due(record::Mode mode, int64_t step);
 
+  // The first step after `step` at which a collection falls due that is not put off already;
+  // INT64_MAX when there is none.
+  [[nodiscard]] int64_t next_due(record::Mode mode, int64_t step) const;
+
   // The collections (bits) by which a tensor of `kind` is captured now: those that `due` granted
   // for this step and mode.
   [[nodiscard]] uint32_t granted(record::Mode mode, int64_t step, record::Kind kind) const;

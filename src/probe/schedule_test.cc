@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace paramedic::probe {
 namespace {
 
@@ -78,6 +80,21 @@ TEST_F(ScheduleTest, a_step_that_the_plan_names_is_captured_whatever_is_left) {
   spend_all();
   EXPECT_EQ(schedule.due(Mode::kTrain, 10), 0u);
   EXPECT_EQ(schedule.due(Mode::kTrain, 13), kGradient);
+}
+
+TEST_F(ScheduleTest, the_next_step_to_ask_for_is_the_first_that_nothing_waits_for) {
+  plan_ = parse_plan(
+              "collection g kind=gradient interval=10 steps=27\n"
+              "collection e kind=weight mode=eval interval=1\n")
+              .value();
+  Schedule schedule(plan_, budget_);
+  schedule.due(Mode::kTrain, 0);
+  EXPECT_EQ(schedule.next_due(Mode::kTrain, 0), 10);
+  EXPECT_EQ(schedule.next_due(Mode::kTrain, 9), 10);
+  spend_all();
+  EXPECT_EQ(schedule.due(Mode::kTrain, 10), 0u);
+  EXPECT_EQ(schedule.next_due(Mode::kTrain, 10), 27) << "one wait is enough, explicit steps apart";
+  EXPECT_EQ(schedule.next_due(Mode::kTrain, 27), std::numeric_limits<int64_t>::max());
 }
 
 TEST_F(ScheduleTest, steps_that_begin_anew_are_a_new_fit) {

@@ -41,8 +41,8 @@ def test_modules_come_in_forward_order_with_their_lines(train: Callable[..., Job
     assert [m["name"] for m in modules] == ["", "first", "first.0", "first.1", "last"]
     lines = {m["name"]: (m["line"], m["function"]) for m in modules}
     assert lines[""] == (15, "build")
-    assert lines["last"] == (10, "Net.__init__")
-    assert lines["first.1"] == (11, "Net.__init__")
+    assert lines["last"] == (10, "__init__")
+    assert lines["first.1"] == (11, "__init__")
     assert modules[2]["detail"]["called"]["line"] == 13
     (optimizer,) = ring.facts("optimizer")
     assert optimizer["line"] == 18

@@ -14,11 +14,13 @@ from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
+from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.nan_origin import NanOrigin
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
@@ -49,19 +51,26 @@ class Adapter:
         self.models = models = Models(session, source, self.origins)
         self.phases = phases = Phases(session)
         facts = ModelFacts(session, models, self.origins)
-        self.steps = Steps(session, source, definitions, models, facts, phases, reader)
-        self.losses = Losses(session, source, definitions, phases, facts, models, reader)
-        self.loaders = Loaders(session, source, phases, facts)
+        memory = Memory(torch)
+        self.quick = quick = Quick(session, phases, memory)
+        self.steps = Steps(session, source, definitions, models, facts, phases, reader, quick)
+        self.losses = Losses(
+            session, source, definitions, phases, facts, models, reader, memory, quick
+        )
+        self.loaders = Loaders(session, source, phases, facts, quick)
         self.steps.on_step_end.append(self.loaders.end_step)
-        nan_origin = NanOrigin(session, source, models, self.steps, self.loaders)
+        nan_origin = NanOrigin(session, source, models, self.steps, self.loaders, memory)
         self.losses.on_alarm = nan_origin.loss_alarm
         self.steps.before_update.append(nan_origin.before_update)
-        self.steps.on_step_end.append(nan_origin.keep_random_state)
+        self.steps.sentinel = nan_origin.quick_sentinel
+        quick.keep_random_state = nan_origin.keep_random_state
+        quick.wants_random_state = nan_origin.wants_random_state
         self.activations = Activations(session, models, definitions)
         self.steps.backward_ns = lambda: self.losses.backward_ns
         zero_grad = ZeroGrad(session, models)
         self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])
         self.losses.after.append(zero_grad.after_backward)
+        self.steps.is_looking = zero_grad.is_looking
         self.steps.before_update.append(zero_grad.before_update)
         self.steps.after_update.append(zero_grad.after_update)
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
@@ -105,6 +114,7 @@ def _wrap_train(adapter: Adapter) -> None:
     module_class = adapter.session.torch.nn.Module
     genuine, tap = module_class.train, adapter.session.tap("validation")
     phases, models, session = adapter.phases, adapter.models, adapter.session
+    quick = adapter.quick
 
     @functools.wraps(genuine)
     def train(self: Any, mode: bool = True) -> Any:
@@ -113,6 +123,8 @@ def _wrap_train(adapter: Adapter) -> None:
                 found = models.module(self)
                 # A frozen part kept in eval mode is no validation: only whole models count.
                 if found is not None and found[1].reference() is self and session.active():
+                    quick.leave()
+                    session.flush()
                     change = phases.end_validation if mode else phases.begin_validation
                     change(perf_counter_ns())
             except Exception as error:
@@ -126,11 +138,14 @@ def _wrap_save(adapter: Adapter) -> None:
     """Measures how long `torch.save` takes."""
     torch = adapter.session.torch
     genuine, tap, phases = torch.save, adapter.session.tap("checkpoints"), adapter.phases
+    quick, session = adapter.quick, adapter.session
 
     @functools.wraps(genuine)
     def save(*args: Any, **kwargs: Any) -> Any:
-        if not tap.on or not adapter.session.active():
+        if not tap.on or not session.active():
             return genuine(*args, **kwargs)
+        quick.leave()
+        session.flush()
         start = perf_counter_ns()
         try:
             return genuine(*args, **kwargs)

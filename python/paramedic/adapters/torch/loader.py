@@ -11,6 +11,7 @@ from typing import Any, Dict
 
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, place
 
@@ -20,7 +21,10 @@ MAX_LOADERS = 100  # told in a run
 class Loaders:
     """Wraps `DataLoader.__iter__` and its iterators' `__next__`."""
 
-    def __init__(self, session: Session, source: Source, phases: Phases, facts: ModelFacts) -> None:
+    def __init__(
+        self, session: Session, source: Source, phases: Phases, facts: ModelFacts, quick: Quick
+    ) -> None:
+        self._quick = quick
         self._session = session
         self._source = source
         self._phases = phases
@@ -50,6 +54,8 @@ class Loaders:
             if tap.on:
                 try:
                     if self._session.active():
+                        # Starting workers may take seconds.
+                        self._session.flush()
                         self._tell(loader)
                 except Exception as error:
                     tap.fail(error)
@@ -64,14 +70,18 @@ class Loaders:
             self._session,
             self._phases,
         )
-        grad_enabled = session.torch.is_grad_enabled
+        grad_enabled, quick = session.torch.is_grad_enabled, self._quick
 
         @functools.wraps(genuine)
         def __next__(iterator: Any) -> Any:
             if not tap.on or not session.active():
                 return genuine(iterator)
-            start = perf_counter_ns()
             self.batch = None
+            if quick.on and grad_enabled():
+                self.batch = batch = genuine(iterator)
+                return batch
+            start = perf_counter_ns()
+            quick.leave()
             batch = genuine(iterator)
             try:
                 phases.data_fetched(start, perf_counter_ns(), grad_enabled())

@@ -2,7 +2,7 @@
 
 `torch.autograd.backward` is replaced (`Tensor.backward` calls it by attribute), and what gives the
 loss its scale (`GradScaler.scale`) or reports on gradients (`clip_grad_norm_`). Reading a loss is
-one call of the probe on its address: no `.item()`, and no wait where it lies on a device.
+one look at its address: no `.item()`, and no wait where it lies on a device.
 """
 
 import functools
@@ -12,27 +12,16 @@ from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from paramedic.adapters.torch.device import DeviceReader
+from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.quick import Line, Quick
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, place
 from paramedic.adapters.torch.tensors import Definitions
 
 MAX_LOSSES = 100  # names of losses; lines made at run time could be without end
-
-
-class _Line:
-    """A line that calls `backward()`. Holds the code, so that its id stays its own."""
-
-    __slots__ = ("code", "name", "number", "place", "told_fit")
-
-    def __init__(self, code: Any, name: str, number: int, spot: Tuple[str, int, str]) -> None:
-        self.code = code
-        self.name = name
-        self.number = number
-        self.place = spot
-        self.told_fit = -1
 
 
 class Losses:
@@ -47,7 +36,11 @@ class Losses:
         facts: ModelFacts,
         models: Models,
         reader: DeviceReader,
+        memory: Memory,
+        quick: Quick,
     ) -> None:
+        self._memory = memory
+        self._quick = quick
         self._session = session
         self._source = source
         self._definitions = definitions
@@ -56,7 +49,7 @@ class Losses:
         self._models = models
         self._reader = reader
         self._tap = session.tap("loss")
-        self._lines: Dict[Tuple[int, int], _Line] = {}
+        self._lines: Dict[Tuple[int, int], Line] = {}
         self._graph_task = session.torch._C._current_graph_task_id
         # Address of a loss that GradScaler scaled in this step -> (tensor of the scale, its value).
         self._scaled: Dict[int, Tuple[Any, float]] = {}
@@ -77,14 +70,19 @@ class Losses:
 
     def _wrap_backward(self, autograd: Any) -> None:
         genuine, tap, session, phases = autograd.backward, self._tap, self._session, self._phases
+        quick = self._quick
 
         @functools.wraps(genuine)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            # Frame 1 is `Tensor.backward`.
+            if quick.on and quick.loss(tensors, args, sys._getframe(2)):
+                return genuine(tensors, *args, **kwargs)  # type: ignore[no-any-return]
             # A backward inside a backward (reentrant checkpointing) is no loss.
             if not tap.on or self._graph_task() != -1 or not session.active():
                 return genuine(tensors, *args, **kwargs)  # type: ignore[no-any-return]
             start = perf_counter_ns()
             try:
+                quick.leave()
                 phases.begin_backward(start)
                 self._begin(tensors, sys._getframe(1))
             except Exception as error:
@@ -99,6 +97,7 @@ class Losses:
                 self.backward_ns += now - begun
                 for callback in self.after:
                     callback()
+                session.spent_ns += perf_counter_ns() - now
 
         autograd.backward = backward
 
@@ -111,6 +110,8 @@ class Losses:
     def _begin(self, tensors: Any, start: Any) -> None:
         frame = self._source.frame(start)
         line = self._line(frame)
+        if line.told_fit == self._session.fit:
+            self._quick.note_line(start.f_back, line)
         for callback in self.before:
             callback(line.name)
         if line.told_fit < self._session.fit:
@@ -122,7 +123,7 @@ class Losses:
             for tensor in tensors:
                 self._read(line, tensor, frame)
 
-    def _line(self, frame: Any) -> _Line:
+    def _line(self, frame: Any) -> Line:
         code = None if frame is None else frame.f_code
         key = (id(code), 0 if frame is None else frame.f_lineno)
         line = self._lines.get(key)
@@ -133,11 +134,11 @@ class Losses:
             filename = spot[0].replace("\\", "/").rpartition("/")[2] or "unknown"
             name = f"loss/{filename}:{spot[1]}"
             assert self._session.probe is not None
-            line = _Line(code, name, self._session.probe.scalar_id(name), spot)
+            line = Line(code, name, self._session.probe.scalar_id(name), spot)
             self._lines[key] = line
         return line
 
-    def _read(self, line: _Line, tensor: Any, frame: Any) -> None:
+    def _read(self, line: Line, tensor: Any, frame: Any) -> None:
         probe = self._session.probe
         if probe is None or tensor.numel() != 1 or type(tensor) is not self._session.torch.Tensor:
             return
@@ -146,14 +147,24 @@ class Losses:
         if not tensor.is_cpu:
             self._reader.scalar(line.name, self._session.step, tensor, scaler)
             return
-        dtype = self._definitions.dtype(tensor.dtype)
-        if dtype < 0 or not pointer:
-            return
-        value = probe.scalar_at(self._session.step, line.number, pointer, dtype, divisor)
-        if not math.isfinite(value) and self.on_alarm is not None:
+        value = self._value(line.number, tensor, divisor)
+        if value is not None and not math.isfinite(value) and self.on_alarm is not None:
             self.on_alarm(line.place, frame, value)
 
-    def _tell(self, line: _Line, tensors: Any) -> None:
+    def _value(self, number: int, tensor: Any, divisor: float = 1.0) -> Optional[float]:
+        """Records and answers the only number of a CPU tensor; None when it has none."""
+        probe, step = self._session.probe, self._session.step
+        dtype = self._definitions.dtype(tensor.dtype)
+        if probe is None or dtype < 0 or not tensor.data_ptr():
+            return None
+        value = self._memory.number(tensor)
+        if value is None:
+            return probe.scalar_at(step, number, tensor.data_ptr(), dtype, divisor)
+        value /= divisor
+        probe.number(step, number, value)
+        return value
+
+    def _tell(self, line: Line, tensors: Any) -> None:
         tensor = tensors if isinstance(tensors, self._session.torch.Tensor) else tensors[0]
         node = tensor.grad_fn
         if tensor.data_ptr() in self._scaled and node is not None and node.next_functions:
@@ -188,12 +199,12 @@ class Losses:
         tensor = scaler._scale
         if tensor is None or not isinstance(scaled, torch.Tensor) or probe is None:
             return
-        value = 1.0
+        value = None
         if tensor.is_cpu:
-            number = probe.scalar_id("amp_scale")
-            dtype = self._definitions.dtype(tensor.dtype)
-            value = probe.scalar_at(self._session.step, number, tensor.data_ptr(), dtype, 1.0)
-        self._scaled[scaled.data_ptr()] = (tensor, value)
+            value = self._value(probe.scalar_id("amp_scale"), tensor)
+        # The loss is to be divided: not done on the short way.
+        self._quick.leave()
+        self._scaled[scaled.data_ptr()] = (tensor, value or 1.0)
 
     def _wrap_clip(self, utils: Any) -> None:
         genuine, tap = utils.clip_grad_norm_, self._tap
@@ -220,6 +231,4 @@ class Losses:
         if not norm.is_cpu:
             self._reader.scalar(name, step, norm, None)
             return
-        dtype = self._definitions.dtype(norm.dtype)
-        if dtype >= 0:
-            probe.scalar_at(step, probe.scalar_id(name), norm.data_ptr(), dtype, 1.0)
+        self._value(probe.scalar_id(name), norm)

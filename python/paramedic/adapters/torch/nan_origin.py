@@ -8,40 +8,55 @@ iteration's start is kept. The job waits for the child, as a rule well under a s
 `LIMIT_S`; it cannot reach the job.
 """
 
-import ctypes
 import json
 import math
 import os
 import select
 import signal
-import struct
 import sys
 import warnings
 import weakref
 from time import monotonic, perf_counter_ns
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic.adapters.torch.loader import Loaders
+from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.names import Models
+from paramedic.adapters.torch.quick import VALUES
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, where
 from paramedic.adapters.torch.steps import Stepper, Steps
 
 LIMIT_S = 10
 MAX_ANSWER_BYTES = 256 << 10
-_VALUES = 16  # of a gradient, looked at in each step
 # Alarms looked into; the first that gives a line ends the search.
 MAX_ALARMS = 3
 
 Place = Tuple[str, int, str]
 
 
+class _Nothing:
+    """In place of a parameter, where an optimizer has none that can be looked at."""
+
+    grad = None
+
+
+NOTHING = _Nothing()
+
+
 class NanOrigin:
     """The sentinels, and the parent's side of the search."""
 
     def __init__(
-        self, session: Session, source: Source, models: Models, steps: Steps, loaders: Loaders
+        self,
+        session: Session,
+        source: Source,
+        models: Models,
+        steps: Steps,
+        loaders: Loaders,
+        memory: Memory,
     ) -> None:
+        self._memory = memory
         self._session = session
         self._source = source
         self._models = models
@@ -51,21 +66,24 @@ class NanOrigin:
         self._alarms = 0
         self._found = False
         self._told = False
+        # The random state at the start of a step, and that step.
         self._random_state: Any = None
+        self._random_step = -1
         self._get_random_state = session.torch.default_generator.get_state
-        # By optimizer: how many groups it had, and the parameters to look at.
-        self._watched: Dict[int, Tuple[int, List[Any]]] = {}
-        self._readers = {
-            session.torch.float32: (ctypes.c_char * (4 * _VALUES), struct.Struct(f"{_VALUES}f")),
-            session.torch.float64: (ctypes.c_char * (8 * _VALUES), struct.Struct(f"{_VALUES}d")),
-        }
-        session.on_open.append(self.keep_random_state)
+        # By optimizer: how many groups it had, and the parameter to look at.
+        self._watched: Dict[int, Tuple[int, "weakref.ref[Any]"]] = {}
+        session.on_step_open.append(self.keep_random_state)
         session.on_fork.append(self._watched.clear)
 
     def keep_random_state(self) -> None:
-        """The state at the start of an iteration: 5 KB, about a microsecond."""
+        """The state at the start of an iteration: 5 KB, about 5 µs."""
         if not self._found and self._tap.on:
             self._random_state = self._get_random_state()
+            self._random_step = self._session.step
+
+    def wants_random_state(self) -> bool:
+        """Whether every step's is wanted: an alarm was not explained, the next one may be."""
+        return 0 < self._alarms < MAX_ALARMS and not self._found
 
     def loss_alarm(self, spot: Place, frame: Any, value: float) -> None:
         """A loss is not finite; its backward pass has not begun."""
@@ -77,40 +95,47 @@ class NanOrigin:
             self._tap.fail(error)
 
     def before_update(self, stepper: Stepper, optimizer: Any) -> None:
-        """Looks at some values of one small gradient: about a microsecond."""
+        """Looks at some values of one small gradient."""
         if not self._armed():
             return
         try:
-            for reference in self._sentinels(stepper, optimizer):
-                parameter = reference()
-                gradient = None if parameter is None else parameter.grad
-                if gradient is not None and not self._looks_finite(gradient):
-                    if getattr(optimizer, "grad_scale", None) is not None:
-                        # A fused optimizer skips the step itself when the scale was too large.
-                        return
-                    name = self._models.parameter(parameter)
-                    frame = self._source.frame(sys._getframe(1))
-                    why = f"the gradient of {name} is not finite"
-                    self._search("gradient", stepper.place, frame, why)
-                    return
+            parameter = self._sentinel(stepper, optimizer)()
+            gradient = None if parameter is None else parameter.grad
+            if gradient is None or self._looks_finite(gradient):
+                return
+            if getattr(optimizer, "grad_scale", None) is not None:
+                # A fused optimizer skips the step itself when the scale was too large.
+                return
+            name = self._models.parameter(parameter)
+            frame = self._source.frame(sys._getframe(1))
+            why = f"the gradient of {name} is not finite"
+            self._search("gradient", stepper.place, frame, why)
         except Exception as error:
             self._tap.fail(error)
 
     def _looks_finite(self, gradient: Any) -> bool:
         """Reads the first values where they lie; a NaN of the pass is in most units of a layer."""
-        reader = self._readers.get(gradient.dtype)
-        count = gradient.numel()
-        if reader is None or count == 0 or gradient.is_sparse or not gradient.is_cpu:
+        if gradient.is_sparse or not gradient.is_cpu:
             return True
-        if count < _VALUES or not gradient.is_contiguous():
+        if not gradient.is_contiguous():
             return bool(gradient.requires_grad) or math.isfinite(gradient.sum().item())
-        memory, values = reader
-        return math.isfinite(sum(values.unpack_from(memory.from_address(gradient.data_ptr()))))
+        return self._memory.looks_finite(gradient, min(VALUES, gradient.numel())) is not False
 
     def _armed(self) -> bool:
         return self._tap.on and not self._found and self._alarms < MAX_ALARMS
 
-    def _sentinels(self, stepper: Stepper, optimizer: Any) -> List[Any]:
+    def quick_sentinel(self, stepper: Stepper, optimizer: Any) -> "Optional[weakref.ref[Any]]":
+        """The parameter whose gradient may be read without a closer look; None: there is none."""
+        if not self._armed():
+            return None
+        reference = self._sentinel(stepper, optimizer)
+        parameter = reference()
+        if parameter is None or parameter is NOTHING:
+            return None
+        is_float32 = parameter.dtype is self._session.torch.float32
+        return reference if is_float32 and parameter.numel() >= VALUES else None
+
+    def _sentinel(self, stepper: Stepper, optimizer: Any) -> "weakref.ref[Any]":
         groups = optimizer.param_groups
         count = len(groups)
         known = self._watched.get(id(stepper))
@@ -123,11 +148,11 @@ class NanOrigin:
             if parameter.is_cpu and parameter.requires_grad and parameter.is_floating_point()
         ]
         # Backward ends there. Of weight and bias the smaller one: a bias as a rule.
-        chosen = sorted(parameters[:2], key=lambda parameter: int(parameter.numel()))[:1]
+        chosen = min(parameters[:2], key=lambda parameter: int(parameter.numel()), default=None)
         # Weak, or the watch would keep a model alive that the job has dropped.
-        references = [weakref.ref(parameter) for parameter in chosen]
-        self._watched[id(stepper)] = (count, references)
-        return references
+        reference: weakref.ref[Any] = weakref.ref(NOTHING if chosen is None else chosen)
+        self._watched[id(stepper)] = (count, reference)
+        return reference
 
     def _search(self, alarm: str, spot: Place, frame: Any, why: str) -> None:
         start = perf_counter_ns()
@@ -229,7 +254,9 @@ class NanOrigin:
                 # Compiled code is one operation to the recorder; and compiling takes long.
                 torch.compiler.set_stance("force_eager")
             batch = self._loaders.batch
-            replay = nan_replay.Replay(torch, self._source, self._models, self._random_state)
+            # Of another step it is no better than the one there is now.
+            state = self._random_state if self._random_step == self._session.step else None
+            replay = nan_replay.Replay(torch, self._source, self._models, state)
             replay.prepare = lambda: _give_batch_again(batch)
             answer = replay.search(alarm, frame, self._steps.optimizers())
             os.write(writer, json.dumps(answer, default=str).encode()[:MAX_ANSWER_BYTES])

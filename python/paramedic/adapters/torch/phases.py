@@ -10,8 +10,6 @@ from typing import Any, Dict
 
 from paramedic.adapters.torch.session import Session
 
-EVERY = 10  # steps between two records, besides the sampled ones
-
 NAMES = ("data", "forward", "backward", "optimizer", "validation", "checkpoint")
 
 
@@ -31,11 +29,13 @@ class Phases:
         self._cursor = self.step_start
         self._validating = False
         self._validation_start = 0
-        session.on_open.append(self.restart)
+        session.on_open.append(lambda: self.begin_step(perf_counter_ns()))
 
-    def restart(self) -> None:
-        """The step begins now."""
-        self.step_start = self._cursor = perf_counter_ns()
+    def begin_step(self, now: int) -> None:
+        """A step begins, or is taken up, at `now`."""
+        self.data = self.forward = self.backward = 0
+        self.optimizer = self.validation = self.checkpoint = 0
+        self.step_start = self._cursor = now
 
     def data_fetched(self, start: int, end: int, training: bool) -> None:
         """A loader gave a batch."""
@@ -81,15 +81,13 @@ class Phases:
         self._cursor = now
 
     def report(self, now: int) -> None:
-        """Records the phases of the step that ends, when its turn is."""
+        """Records the phases of a step that ends, when it is sampled or unlike others."""
         session, probe = self._session, self._session.probe
         seldom = self.validation or self.checkpoint
-        if probe is not None and (session.due or seldom or session.step % EVERY == 0):
+        if probe is not None and (session.due or seldom):
             values: Dict[str, Any] = {name: getattr(self, name) for name in NAMES}
             for name, value in values.items():
                 if value or name in ("data", "forward", "backward", "optimizer"):
                     probe.scalar(session.step, f"phase/{name}_ms", value / 1e6)
             probe.scalar(session.step, "step_ms", (now - self.step_start) / 1e6)
-        self.data = self.forward = self.backward = 0
-        self.optimizer = self.validation = self.checkpoint = 0
-        self.step_start = self._cursor = now
+        self.begin_step(now)

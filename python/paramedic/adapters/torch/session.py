@@ -98,6 +98,11 @@ class Session:
         if self.probe is not None and self.thread == get_ident():
             self.probe.event(self.step, kind, fields)
 
+    def flush(self) -> None:
+        """Writes what is kept back; call where training may pause for long."""
+        if self.probe is not None and self.thread == get_ident():
+            self.probe.flush()
+
     def close(self) -> None:
         """Marks the ring as ended in good order, unless the thread that writes may still run."""
         probe, thread = self.probe, self.thread
@@ -110,7 +115,10 @@ class Session:
     def open_step(self) -> None:
         """Asks, once a step, what is due."""
         probe = self.probe
-        self.due = probe.due(_probe.MODE_TRAIN, self.step) if probe is not None else 0
+        self.due = 0
+        if probe is not None:
+            probe.flush()
+            self.due = probe.due(_probe.MODE_TRAIN, self.step)
         for callback in self.on_step_open:
             callback()
 

@@ -16,6 +16,7 @@ from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, place
 from paramedic.adapters.torch.tensors import Definitions, TensorBatch
@@ -37,6 +38,7 @@ class Stepper:
         self.told_fit = -1
         self.place: Tuple[str, int, str] = ("", 0, "")
         self.rates: List[Any] = []
+        self.rate_numbers: List[int] = []
         self.parameter_ids: List[int] = []
         self.names: List[str] = []
         self.start_ns = 0
@@ -57,7 +59,9 @@ class Steps:
         facts: ModelFacts,
         phases: Phases,
         reader: DeviceReader,
+        quick: Quick,
     ) -> None:
+        self._quick = quick
         self._session = session
         self._source = source
         self._definitions = definitions
@@ -72,13 +76,20 @@ class Steps:
         self._stepped: Set[int] = set()
         self._lines: Set[str] = set()
         self._fit_seen = -1
+        # When step_done was last called, and up to when our own time is accounted for.
+        self._done_ns = 0
+        self._charged_ns = 0
         self.on_step_end: List[Callable[[], None]] = []
         self.before_update: List[Callable[[Stepper, Any], None]] = []
         self.after_update: List[Callable[[Stepper, Any], None]] = []
         self.backward_ns: Callable[[], int] = lambda: 0
+        # The gradient to look at in a stretch; and whether somebody wants to see the next backward.
+        self.sentinel: Callable[[Stepper, Any], Optional[Any]] = lambda stepper, optimizer: None
+        self.is_looking: Callable[[], bool] = lambda: False
         optimizer_module: Any = sys.modules["torch.optim.optimizer"]
         self._pre = GlobalHook(optimizer_module._global_optimizer_pre_hooks, self._before)
         self._post = GlobalHook(optimizer_module._global_optimizer_post_hooks, self._after)
+        quick.post_hook = self._post
         models.optimizers = self.optimizers
         models.on_found.append(self._models_found)
         session.on_fork.append(self._reset)
@@ -99,6 +110,7 @@ class Steps:
 
     def new_optimizer(self, optimizer: Any) -> None:
         """An optimizer was constructed: its model may be one that is not known."""
+        self._quick.leave()
         self._stepper(optimizer)
         self._models.arm()
 
@@ -129,27 +141,39 @@ class Steps:
             self._labels.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._quick.on and self._quick.step(optimizer, args, kwargs):
+            return
         if not self._tap.on:
             return
-        start = perf_counter_ns()
+        self._charged_ns = start = perf_counter_ns()
         try:
             if not self._session.active():
                 self._session.adopt_thread()
                 return
+            self._quick.leave()
+            self._post.arm()
             self._begin_update(optimizer, args, kwargs, start)
         except Exception as error:
             self._tap.fail(error)
-        self._session.spent_ns += perf_counter_ns() - start
+        self._charge()
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._tap.on:
+        if self._quick.on or not self._tap.on:
             return
-        start = perf_counter_ns()
+        self._charged_ns = start = perf_counter_ns()
         try:
             if self._session.active():
                 self._finish_update(optimizer, args, kwargs, start)
         except Exception as error:
             self._tap.fail(error)
+        self._charge()
+
+    def _charge(self) -> int:
+        """Accounts for what we took since the hook began, or since the last call."""
+        now = perf_counter_ns()
+        self._session.spent_ns += now - self._charged_ns
+        self._charged_ns = now
+        return now
 
     def _begin_update(self, optimizer: Any, args: Any, kwargs: Any, now: int) -> None:
         stepper = self._stepper(optimizer)
@@ -180,9 +204,9 @@ class Steps:
         self._stepped.add(id(optimizer))
         for callback in self.after_update:
             callback(stepper, optimizer)
-        session.spent_ns += perf_counter_ns() - now
         if self._all_have_stepped():
             self._end_step(now)
+            self._begin_stretch(stepper)
 
     def _all_have_stepped(self) -> bool:
         """Whether no optimizer is left that is likely to step before one steps again."""
@@ -241,6 +265,7 @@ class Steps:
         groups, rates = optimizer.param_groups, stepper.rates
         if len(rates) != len(groups):
             rates[:] = [None] * len(groups)
+            stepper.rate_numbers = []
         for index, group in enumerate(groups):
             rate = group.get("lr")
             if rate is rates[index] or rate == rates[index]:
@@ -251,9 +276,8 @@ class Steps:
                 rates[index] = None
                 if rate is None or not rate.is_cpu:
                     continue
-            name = f"learning_rate/{stepper.label}/{index}"
             assert self._session.probe is not None
-            self._session.probe.scalar(self._session.step, name, float(rate))
+            self._session.probe.scalar(self._session.step, _rate_name(stepper, index), float(rate))
 
     def _capture(self, stepper: Stepper, optimizer: Any) -> None:
         due = self._session.due
@@ -278,8 +302,6 @@ class Steps:
         session, probe, phases = self._session, self._session.probe, self._phases
         if probe is None:
             return
-        step_ns = now - phases.step_start
-        begun = perf_counter_ns()
         phases.report(now)
         if session.step % OVERHEAD_EVERY == OVERHEAD_EVERY - 1:
             probe.scalar(session.step, "overhead_percent", probe.overhead_percent())
@@ -288,16 +310,35 @@ class Steps:
         self._stepped.clear()
         self._lines.clear()
         due = session.due
-        session.spent_ns += perf_counter_ns() - begun
+        charged = self._charge()
         if self._fit_seen != session.fit:
             # What finding and telling a model costs is paid once: the budget is for what recurs.
             self._fit_seen = session.fit
             probe.scalar(session.step, "attach_ms", session.spent_ns / 1e6)
             session.spent_ns = 0
-        probe.step_done(session.step, step_ns, max(0, session.spent_ns), due)
+        if self._done_ns:
+            probe.step_done(session.step, charged - self._done_ns, max(0, session.spent_ns), due)
+        self._done_ns = charged
         session.spent_ns = 0
         session.step += 1
         session.open_step()
+
+    def _begin_stretch(self, stepper: Stepper) -> None:
+        """Goes the short way from here on, when nothing is due and all is known."""
+        session = self._session
+        if session.due or len(self._steppers) != 1 or stepper.told_fit != session.fit:
+            return
+        optimizer = stepper.reference()
+        if optimizer is None or None in stepper.rates or self.is_looking():
+            return
+        if not stepper.rate_numbers:
+            assert session.probe is not None
+            stepper.rate_numbers = [
+                session.probe.scalar_id(_rate_name(stepper, index))
+                for index in range(len(stepper.rates))
+            ]
+        parameter = self.sentinel(stepper, optimizer)
+        self._quick.begin(stepper.reference, parameter, stepper.rates, stepper.rate_numbers)
 
     def _reset(self) -> None:
         self._steppers.clear()
@@ -305,6 +346,11 @@ class Steps:
         self._stepped.clear()
         self._lines.clear()
         self._fit_seen = -1
+        self._done_ns = 0
+
+
+def _rate_name(stepper: Stepper, group: int) -> str:
+    return f"learning_rate/{stepper.label}/{group}"
 
 
 def _has_closure(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:

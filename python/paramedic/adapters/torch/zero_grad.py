@@ -54,6 +54,10 @@ class ZeroGrad:
         session.on_fork.append(self._looks.clear)
         session.on_fork.append(self._bad.clear)
 
+    def is_looking(self) -> bool:
+        """Whether a gradient is remembered."""
+        return bool(self._looks)
+
     def after_update(self, stepper: Stepper, optimizer: Any) -> None:
         """Remembers a gradient as `step()` left it."""
         sampled = self._session.due & _probe.DUE_GRADIENT or stepper.steps <= FIRST_STEPS
