@@ -97,3 +97,20 @@ def test_another_optimizer_and_line_are_seen(train: Callable[..., Job]) -> None:
     assert len(job.losses()) == 60
     assert job.ring.scalar("learning_rate/Adam/0")[0].step == 30
     assert len([n for n in job.ring.scalar_names() if n.startswith("loss/")]) == 2
+
+
+def test_a_new_model_is_told_with_its_loss(train: Callable[..., Job]) -> None:
+    job = train(
+        script("""
+        for fold in range(2):
+            net = nn.Linear(8, 1)
+            opt = torch.optim.SGD(net.parameters(), 0.01)
+            for i in range(30):
+                opt.zero_grad()
+                net(torch.randn(4, 8)).mean().backward()
+                opt.step()
+        """),
+        plan=NOTHING,
+    )
+    assert [f["fit"] for f in job.ring.facts("loss")] == [0, 1]
+    assert len(job.losses()) == 60

@@ -91,6 +91,10 @@ class Quick:
         if caller is not None and caller.f_code is line.code:
             self._lines[id(line.code) + caller.f_lasti] = line
 
+    def forget_lines(self) -> None:
+        """A new fit: its losses are told first."""
+        self._lines.clear()
+
     def begin(
         self,
         optimizer: "weakref.ref[Any]",

@@ -79,6 +79,7 @@ class Steps:
         # When step_done was last called, and up to when our own time is accounted for.
         self._done_ns = 0
         self._charged_ns = 0
+        self._overhead_step = OVERHEAD_EVERY - 1
         self.on_step_end: List[Callable[[], None]] = []
         self.before_update: List[Callable[[Stepper, Any], None]] = []
         self.after_update: List[Callable[[Stepper, Any], None]] = []
@@ -303,7 +304,8 @@ class Steps:
         if probe is None:
             return
         phases.report(now)
-        if session.step % OVERHEAD_EVERY == OVERHEAD_EVERY - 1:
+        if session.step >= self._overhead_step:
+            self._overhead_step = session.step + OVERHEAD_EVERY
             probe.scalar(session.step, "overhead_percent", probe.overhead_percent())
         for callback in self.on_step_end:
             callback()
@@ -314,6 +316,7 @@ class Steps:
         if self._fit_seen != session.fit:
             # What finding and telling a model costs is paid once: the budget is for what recurs.
             self._fit_seen = session.fit
+            self._quick.forget_lines()
             probe.scalar(session.step, "attach_ms", session.spent_ns / 1e6)
             session.spent_ns = 0
         if self._done_ns:
@@ -347,6 +350,7 @@ class Steps:
         self._lines.clear()
         self._fit_seen = -1
         self._done_ns = 0
+        self._overhead_step = OVERHEAD_EVERY - 1
 
 
 def _rate_name(stepper: Stepper, group: int) -> str:
