@@ -1,5 +1,7 @@
 #include "rules/facts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +29,8 @@ constexpr double kErrorShareMax = 0.05;
 constexpr double kWorseFactor = 3;
 // An untrained classifier starts near guessing; a sum over the batch starts far above.
 constexpr double kStartShare = 1.5;
+// No batch is by chance so much easier than the next ones.
+constexpr double kBlownUp = 10;
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -117,7 +121,9 @@ void Facts::on_model(const store::ModelRow& row) {
   } else if (row.kind == "optimizer") {
     add_optimizer(row);
   } else if (row.kind == "loss" && losses_.size() < kScalarNamesMax) {
-    LossFact& loss = losses_["loss/" + row.file + ":" + std::to_string(row.line)];
+    // The adapter names the row as its scalar; the file of the row is absolute, the name's is not.
+    const bool named = row.name.starts_with("loss/");
+    LossFact& loss = losses_[named ? row.name : fmt::format("loss/{}:{}", row.file, row.line)];
     loss.class_name = row.class_name;
     loss.where = {row.file, row.line, row.function};
   }
@@ -234,7 +240,12 @@ Learning Facts::learning() const {
                            verdict.start - verdict.recent < 0.1 * verdict.start;
   const bool stays = verdict.middle - verdict.recent < 0.01 * verdict.recent;
   const bool stuck_at_chance = guesses && began_there && stays;
-  if (verdict.trend == Trend::kFalling && !stuck_at_chance) return Learning::kLearns;
+  // The first steps blew up and only that is made good: the loss falls, but not below its start.
+  const bool blew_up = verdict.first > kBlownUp * verdict.start && verdict.start > 0 &&
+                       verdict.recent > (1 - LossTrack::kChangeMin) * verdict.start;
+  if (verdict.trend == Trend::kFalling && !stuck_at_chance) {
+    return blew_up ? Learning::kUnknown : Learning::kLearns;
+  }
   if (warming_up()) return Learning::kUnknown;
   if (verdict.trend == Trend::kUnknown && !stuck_at_chance) return Learning::kUnknown;
   if (verdict.recent <= 0 || verdict.first <= 0) return Learning::kUnknown;

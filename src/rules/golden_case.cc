@@ -149,10 +149,10 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
                                             : store::Kind::kActivation;
     tensor->sizes = sizes_of(option(words, "sizes").value_or("16x16"));
   }
-  double values[11] = {};
-  const char* keys[11] = {"count", "nan",  "inf",    "-inf",    "zero",   "mean_abs",
-                          "units", "dead", "frozen", "batches", "max_abs"};
-  for (size_t i = 0; i < 11; ++i) {
+  double values[12] = {};
+  const char* keys[12] = {"count", "nan",  "inf",    "-inf",    "zero",    "mean_abs",
+                          "units", "dead", "frozen", "batches", "max_abs", "outside"};
+  for (size_t i = 0; i < 12; ++i) {
     if (const auto text = option(words, keys[i])) {
       PARAMEDIC_ASSIGN(values[i], number(line, *text, loop));
     }
@@ -176,6 +176,7 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
   row.units_dead = static_cast<uint32_t>(values[7]);
   row.units_frozen = static_cast<uint32_t>(values[8]);
   row.unit_batches = static_cast<uint32_t>(values[9]);
+  row.outside = whole(values[11]);
   sink.on_stats(row);
   return {};
 }

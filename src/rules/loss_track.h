@@ -27,6 +27,10 @@ struct LossVerdict {
   double noise = 0;   // standard deviation of one step around its neighbours
   double error = 0;   // standard error of first - recent
   double fallen = 0;  // (first - recent) / larger of both magnitudes
+
+  // What to tell a person: the median, or the very first loss where the next ones blew up, whose
+  // median would make any end look like a success.
+  [[nodiscard]] double told_start() const { return start > 0 && first > 2 * start ? start : first; }
 };
 
 class LossTrack {

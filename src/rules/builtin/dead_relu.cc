@@ -20,6 +20,12 @@ constexpr uint32_t kSamplesOfUnit = 2000;  // instead of batches, when these are
 constexpr int kWindows = 2;
 constexpr int kWindowsAlone = 3;
 constexpr uint32_t kUnitsMin = 4;
+// A window of batches spans hundreds of steps, so units that die in the middle of one count only
+// in the next. A layer that gives next to nothing in a single batch tells so at once: healthy ones
+// were up to 66 % zero in any batch, dead ones 94 to 100 %.
+constexpr double kSilentShare = 0.9;
+constexpr double kSilentShareAlone = 0.995;
+constexpr uint64_t kElementsOfBatch = 256;
 
 bool rectifies(const std::string& class_name) {
   return class_name.find("ReLU") != std::string::npos &&
@@ -29,6 +35,9 @@ bool rectifies(const std::string& class_name) {
 struct Layer {
   Streak half;    // more than kShare dead
   Streak almost;  // more than kShareAlone dead
+  Streak quiet;   // more than kSilentShare of the elements zero
+  Streak silent;  // more than kSilentShareAlone
+  double zero_share = 0;
   uint32_t dead = 0;
   uint32_t units = 0;
   bool told = false;
@@ -45,10 +54,16 @@ class DeadRelu : public Rule {
     if (fact == nullptr || !rectifies(fact->class_name)) return;
     // A model that ends in a ReLU predicts zeros when its targets are.
     if (!facts().weights_follow(row.tensor->name)) return;
-    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
-    if (row.unit_batches < kBatches && (row.unit_batches < 2 || seen < kSamplesOfUnit)) return;
     if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
     Layer& layer = layers_[row.tensor->name];
+    if (row.stats.count >= kElementsOfBatch) {
+      layer.zero_share = static_cast<double>(row.stats.zero) / static_cast<double>(row.stats.count);
+      mark(layer.quiet, layer.zero_share > kSilentShare, row.origin.step);
+      mark(layer.silent, layer.zero_share > kSilentShareAlone, row.origin.step);
+      sampled_ = true;
+    }
+    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
+    if (row.unit_batches < kBatches && (row.unit_batches < 2 || seen < kSamplesOfUnit)) return;
     layer.dead = row.units_dead;
     layer.units = row.units;
     const double share = static_cast<double>(row.units_dead) / row.units;
@@ -65,13 +80,16 @@ class DeadRelu : public Rule {
     std::vector<std::pair<double, std::string>> dead;
     int64_t first_step = INT64_MAX;
     for (auto& [name, layer] : layers_) {
-      const bool alone = layer.almost.hits() >= kWindowsAlone && learning != Learning::kLearns;
-      const bool with_loss = layer.half.hits() >= kWindows && stuck;
+      const bool alone = std::max(layer.almost.hits(), layer.silent.hits()) >= kWindowsAlone &&
+                         learning != Learning::kLearns;
+      const bool with_loss = std::max(layer.half.hits(), layer.quiet.hits()) >= kWindows && stuck;
+      const bool still = layer.half.hits() > 0 || layer.quiet.hits() > 0;
       // Once told it stays in the list while its units stay dead.
-      layer.told = (layer.told && layer.half.hits() > 0) || alone || with_loss;
+      layer.told = (layer.told && still) || alone || with_loss;
       if (!layer.told) continue;
-      dead.emplace_back(-static_cast<double>(layer.dead) / layer.units, name);
-      first_step = std::min(first_step, layer.half.first_step());
+      dead.emplace_back(-share_of(layer), name);
+      if (layer.half.hits() > 0) first_step = std::min(first_step, layer.half.first_step());
+      if (layer.quiet.hits() > 0) first_step = std::min(first_step, layer.quiet.first_step());
     }
     if (dead.empty()) {
       recover();
@@ -82,6 +100,14 @@ class DeadRelu : public Rule {
   }
 
  private:
+  static bool silent(const Layer& layer) { return layer.quiet.hits() > 0; }
+
+  // Of units that are dead, or of outputs that are zero where the window of units is behind.
+  static double share_of(const Layer& layer) {
+    const double dead = layer.units > 0 ? static_cast<double>(layer.dead) / layer.units : 0;
+    return silent(layer) ? std::max(dead, layer.zero_share) : dead;
+  }
+
   static void mark(Streak& streak, bool seen, int64_t step) {
     if (seen) {
       streak.hit(step);
@@ -99,12 +125,16 @@ class DeadRelu : public Rule {
     finding.tensor = worst;
     finding.kind = "activation";
     finding.value = -dead.front().first;
-    finding.threshold = kShare;
+    finding.threshold = silent(layer) ? kSilentShare : kShare;
     finding.confidence = 0.9;
     finding.where = facts().made(worst);
     finding.message =
-        fmt::format("{} of {} units of {} are zero for every sample since step {} (limit {:.0f} %)",
-                    layer.dead, layer.units, worst, first_step, 100 * kShare);
+        silent(layer)
+            ? fmt::format("{:.0f} % of the outputs of {} are zero since step {} (limit {:.0f} %)",
+                          100 * layer.zero_share, worst, first_step, 100 * kSilentShare)
+            : fmt::format(
+                  "{} of {} units of {} are zero for every sample since step {} (limit {:.0f} %)",
+                  layer.dead, layer.units, worst, first_step, 100 * kShare);
     for (const auto& [share, name] : dead) {
       finding.tensors.push_back(name);
       finding.evidence.push_back(fmt::format("{}: {:.0f} % dead", name, -100 * share));
@@ -132,20 +162,23 @@ class DeadRelu : public Rule {
 }  // namespace
 
 RuleEntry dead_relu_rule() {
-  return {{"dead_relu",
-           Severity::kWarning,
-           "Units behind a ReLU are always zero",
-           "More than half of a hidden layer's units (smdebug's share) were zero for all samples "
-           "of several batches, in two windows in a row, while the loss stands still; or more "
-           "than nine tenths in three, unless the loss falls. The share of zero elements is not "
-           "used: it flags 46 to 63 % of healthy models.",
-           "lower the learning rate, use a leaky ReLU or normalisation, and check the bias "
-           "initialisation",
-           {{"share", kShare, 0, 1, "of a layer's units, while the loss stands still"},
-            {"share_alone", kShareAlone, 0, 1, "of a layer's units, unless the loss falls"},
-            {"batches", kBatches, 1, 1000, "in which a unit must be zero"},
-            {"windows", kWindows, 1, 100, "in a row"}}},
-          &make_rule<DeadRelu>};
+  return {
+      {"dead_relu",
+       Severity::kWarning,
+       "Units behind a ReLU are always zero",
+       "More than half of a hidden layer's units (smdebug's share) were zero for all samples "
+       "of several batches, in two windows in a row, while the loss stands still; or more "
+       "than nine tenths in three, unless the loss falls. Or more than nine tenths of all "
+       "outputs are zero while the loss stands still, or practically all unless it falls. A "
+       "lower share of zero outputs is not used: it flags 46 to 63 % of healthy models.",
+       "lower the learning rate, use a leaky ReLU or normalisation, and check the bias "
+       "initialisation",
+       {{"share", kShare, 0, 1, "of a layer's units, while the loss stands still"},
+        {"share_alone", kShareAlone, 0, 1, "of a layer's units, unless the loss falls"},
+        {"batches", kBatches, 1, 1000, "in which a unit must be zero"},
+        {"silent_share", kSilentShare, 0, 1, "of a batch's outputs, while the loss stands still"},
+        {"windows", kWindows, 1, 100, "in a row"}}},
+      &make_rule<DeadRelu>};
 }
 
 }  // namespace paramedic::rules

@@ -105,6 +105,9 @@ class ExplodingTensor : public Rule {
     worst_.value = rms;
     worst_.threshold = limit > 0 ? limit : kAbsurd;
     worst_.where = facts().made(facts().module_name_of(row.tensor->name));
+    const LossFact* loss = facts().only_loss();
+    // A bare parameter has no module: the line of backward() is the nearest that is known.
+    if (!worst_.where && loss != nullptr && loss->where.line > 0) worst_.where = loss->where;
   }
 
   void judge_growth(int64_t step) {

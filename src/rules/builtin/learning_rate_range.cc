@@ -126,7 +126,7 @@ class LearningRateRange : public Rule {
            fmt::format("the learning rate {:.3g} is too high: a step changed a weight matrix by up "
                        "to {:.2g} of its size",
                        high, effective * highest_ratio_));
-    } else if (change < kRatioLow && learning == Learning::kStalled) {
+    } else if (change > 0 && change < kRatioLow && learning == Learning::kStalled) {
       tell(high, kRatioLow,
            fmt::format("the learning rate {:.3g} is too low: a step changes no weight matrix by "
                        "more than {:.2g} of its size",
@@ -152,7 +152,7 @@ class LearningRateRange : public Rule {
     if (const LossFact* loss = facts().only_loss()) {
       const LossVerdict& verdict = loss->track.verdict();
       finding.evidence.push_back(fmt::format("the loss goes from {:.4g} to {:.4g} in {} steps",
-                                             verdict.first, verdict.recent, verdict.steps));
+                                             verdict.told_start(), verdict.recent, verdict.steps));
     }
     told_ = finding;
     report(std::move(finding));

@@ -51,12 +51,12 @@ class LossNotDecreasing : public Rule {
     finding.last_step = loss.track.last_step();
     finding.kind = "loss";
     finding.value = verdict.recent;
-    finding.threshold = verdict.first * (1 - LossTrack::kChangeMin);
+    finding.threshold = verdict.told_start() * (1 - LossTrack::kChangeMin);
     finding.where = loss.where;
     finding.confidence = learning == Learning::kWorse ? 0.9 : 0.85;
     finding.message = fmt::format("the loss {} in {} steps: {:.4g} at first, {:.4g} now",
                                   learning == Learning::kWorse ? "has grown" : "does not fall",
-                                  verdict.steps, verdict.first, verdict.recent);
+                                  verdict.steps, verdict.told_start(), verdict.recent);
     if (const std::optional<double> chance = facts().chance_level(loss)) {
       finding.evidence.push_back(fmt::format("guessing gives {:.4g}", *chance));
     }
@@ -75,7 +75,7 @@ class LossNotDecreasing : public Rule {
     told_->message = fmt::format(
         "the loss stood still at first, but falls now: {:.4g} at first, "
         "{:.4g} now",
-        loss.track.verdict().first, loss.track.verdict().recent);
+        loss.track.verdict().told_start(), loss.track.verdict().recent);
     report(*told_);
   }
 

@@ -18,16 +18,22 @@ class MissingZeroGrad : public Rule {
   using Rule::Rule;
 
   // The adapter sends one when an optimizer has stepped and backward() adds to the gradients that
-  // this step already used; `steps` says how often so far, when it sends only some.
+  // this step already used. `steps` lists those in which it was seen when one event tells of all.
   void on_event(const store::EventRow& row) override {
     if (row.kind != "gradient_not_zeroed") return;
     const Result<Json> parsed = parse_json(row.json, "event gradient_not_zeroed");
     if (!parsed.ok() || !parsed->is_object()) return;
     const Json& json = *parsed;
-    if (first_step_ < 0) first_step_ = row.origin.step;
     if (row.origin.step != last_step_) ++steps_seen_;
     last_step_ = row.origin.step;
-    const int64_t steps = std::max(steps_seen_, integer_or(json, "steps", 1));
+    int64_t first_step = row.origin.step;
+    if (const auto list = json.find("steps");
+        list != json.end() && list->is_array() && !list->empty()) {
+      steps_seen_ = std::max(steps_seen_, static_cast<int64_t>(list->size()));
+      if (list->front().is_number_integer()) first_step = list->front().get<int64_t>();
+    }
+    if (first_step_ < 0 || first_step < first_step_) first_step_ = first_step;
+    const int64_t steps = steps_seen_;
     if (steps < kSteps) return;
     const std::string optimizer = string_or(json, "optimizer", "the optimizer");
     Finding finding;

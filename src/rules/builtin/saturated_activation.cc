@@ -16,6 +16,11 @@ constexpr uint32_t kBatches = 2;
 constexpr uint32_t kSamplesOfUnit = 64;
 constexpr int kWindows = 2;
 constexpr uint32_t kUnitsMin = 4;
+// A layer whose outputs are nearly all at the ends in its very first sample was never able to
+// learn: no loss is needed. Healthy layers got there to 44 %, and only by learning.
+constexpr double kShareFromStart = 0.9;
+constexpr int kSamplesFromStart = 3;
+constexpr uint64_t kElementsOfBatch = 256;
 
 bool squashes(const std::string& class_name) {
   for (const char* part : {"Sigmoid", "Tanh", "sigmoid", "tanh", "Softsign"}) {
@@ -26,6 +31,10 @@ bool squashes(const std::string& class_name) {
 
 struct Layer {
   Streak frozen;
+  bool from_start = true;  // every sample so far was over kShareFromStart
+  int samples = 0;
+  int64_t first_step = -1;
+  double outside = 0;  // share of the newest sample
   uint32_t units_frozen = 0;
   uint32_t units = 0;
 };
@@ -41,10 +50,16 @@ class SaturatedActivation : public Rule {
     if (fact == nullptr || !squashes(fact->class_name)) return;
     // Outputs are meant to reach the ends: probabilities, pixels of a generator.
     if (!facts().weights_follow(row.tensor->name)) return;
-    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
-    if (row.unit_batches < kBatches || seen < kSamplesOfUnit) return;
     if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
     Layer& layer = layers_[row.tensor->name];
+    if (row.stats.count >= kElementsOfBatch) {
+      layer.outside = static_cast<double>(row.outside) / static_cast<double>(row.stats.count);
+      if (layer.samples++ == 0) layer.first_step = row.origin.step;
+      layer.from_start = layer.from_start && layer.outside > kShareFromStart;
+      sampled_ = true;
+    }
+    const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
+    if (row.unit_batches < kBatches || seen < kSamplesOfUnit) return;
     layer.units_frozen = row.units_frozen;
     layer.units = row.units;
     if (row.units_frozen > kShare * row.units) {
@@ -61,23 +76,36 @@ class SaturatedActivation : public Rule {
     const Learning learning = facts().learning();
     // Gates that have learnt to be open or shut are frozen too, and right.
     const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
-    if (!stuck && !told_) return;
     std::vector<std::pair<double, std::string>> frozen;
     int64_t first_step = INT64_MAX;
+    bool from_start = false;
     for (const auto& [name, layer] : layers_) {
-      if (layer.frozen.hits() < kWindows) continue;
-      frozen.emplace_back(-static_cast<double>(layer.units_frozen) / layer.units, name);
-      first_step = std::min(first_step, layer.frozen.first_step());
+      const bool born_so = saturated_from_start(layer);
+      const bool by_units = layer.frozen.hits() >= kWindows && (stuck || told_);
+      if (!born_so && !by_units) continue;
+      from_start = from_start || born_so;
+      frozen.emplace_back(-share_of(layer), name);
+      first_step = std::min(first_step, born_so ? layer.first_step : layer.frozen.first_step());
     }
     std::sort(frozen.begin(), frozen.end());
-    if (learning == Learning::kLearns) {
-      recover();
-    } else if (!frozen.empty()) {
+    if (!frozen.empty() && (from_start || learning != Learning::kLearns)) {
       tell(frozen, first_step);
+    } else if (told_ && learning == Learning::kLearns) {
+      recover();
     }
   }
 
  private:
+  static bool saturated_from_start(const Layer& layer) {
+    return layer.samples >= kSamplesFromStart && layer.from_start;
+  }
+
+  // Of all outputs in the first case, of units that never move in the second.
+  static double share_of(const Layer& layer) {
+    return saturated_from_start(layer) ? layer.outside
+                                       : static_cast<double>(layer.units_frozen) / layer.units;
+  }
+
   void tell(const std::vector<std::pair<double, std::string>>& frozen, int64_t first_step) {
     const std::string& worst = frozen.front().second;
     const Layer& layer = layers_[worst];
@@ -87,13 +115,19 @@ class SaturatedActivation : public Rule {
     finding.tensor = worst;
     finding.kind = "activation";
     finding.value = -frozen.front().first;
-    finding.threshold = kShare;
+    finding.threshold = saturated_from_start(layer) ? kShareFromStart : kShare;
     finding.confidence = 0.85;
     finding.where = facts().made(worst);
-    finding.message = fmt::format(
-        "{} of {} units of {} are at the end of their range for every sample since step {} "
-        "(limit {:.0f} %)",
-        layer.units_frozen, layer.units, worst, first_step, 100 * kShare);
+    finding.message =
+        saturated_from_start(layer)
+            ? fmt::format(
+                  "{:.0f} % of the outputs of {} are at the end of their range since step {} "
+                  "(limit {:.0f} %)",
+                  100 * layer.outside, worst, first_step, 100 * kShareFromStart)
+            : fmt::format(
+                  "{} of {} units of {} are at the end of their range for every sample since step "
+                  "{} (limit {:.0f} %)",
+                  layer.units_frozen, layer.units, worst, first_step, 100 * kShare);
     for (const auto& [share, name] : frozen) {
       finding.tensors.push_back(name);
       finding.evidence.push_back(fmt::format("{}: {:.0f} % saturated", name, -100 * share));
@@ -118,18 +152,21 @@ class SaturatedActivation : public Rule {
 }  // namespace
 
 RuleEntry saturated_activation_rule() {
-  return {{"saturated_activation",
-           Severity::kWarning,
-           "Hidden sigmoid or tanh units are at the end of their range",
-           "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
-           "moving range for all samples of a window, in two windows in a row, while the loss "
-           "stands still or grows. Output layers are not judged.",
-           "standardise the inputs, use a smaller initialisation or learning rate, or ReLU or "
-           "normalisation between the layers",
-           {{"share", kShare, 0, 1, "of a layer's units"},
-            {"batches", kBatches, 1, 1000, "of a window at least"},
-            {"windows", kWindows, 1, 100, "in a row"}}},
-          &make_rule<SaturatedActivation>};
+  return {
+      {"saturated_activation",
+       Severity::kWarning,
+       "Hidden sigmoid or tanh units are at the end of their range",
+       "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
+       "moving range for all samples of a window, in two windows in a row, while the loss "
+       "stands still or grows; or more than nine tenths of its outputs were so in every "
+       "sample from the first on, whatever the loss does. Output layers are not judged.",
+       "standardise the inputs, use a smaller initialisation or learning rate, or ReLU or "
+       "normalisation between the layers",
+       {{"share", kShare, 0, 1, "of a layer's units"},
+        {"share_from_start", kShareFromStart, 0, 1, "of a layer's outputs, from the first step"},
+        {"batches", kBatches, 1, 1000, "of a window at least"},
+        {"windows", kWindows, 1, 100, "in a row"}}},
+      &make_rule<SaturatedActivation>};
 }
 
 }  // namespace paramedic::rules
