@@ -6,7 +6,9 @@ namespace paramedic::supervise {
 namespace {
 
 TEST(WayIn, a_python_that_keeps_us_out_is_named) {
-  const auto why = [](const std::vector<std::string>& command) { return why_nothing_seen(command); };
+  const auto why = [](const std::vector<std::string>& command) {
+    return why_nothing_seen(command);
+  };
   EXPECT_NE(why({"python", "-I", "train.py"}).find("-I"), std::string::npos);
   EXPECT_NE(why({"/usr/bin/python3.11", "-uE", "train.py"}).find("-E"), std::string::npos);
   EXPECT_NE(why({"env", "python3", "-S", "-c", "pass"}).find("-S"), std::string::npos);
