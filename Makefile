@@ -61,7 +61,7 @@ bench: build
 FUZZ_SECONDS ?= 60
 fuzz: packages $(VENV)/.installed
 	cmake --preset fuzz > /dev/null
-	cmake --build --preset fuzz -j$(JOBS)
+	cmake --build --preset fuzz -j$(JOBS) --target fuzzers
 	$(PY) tools/run_fuzzers.py --seconds $(FUZZ_SECONDS)
 
 clean:
