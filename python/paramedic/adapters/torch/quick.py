@@ -21,8 +21,11 @@ from paramedic.adapters.torch.session import Session
 
 # What a stretch may keep back from the ring: a job that is killed loses no more than this.
 STRETCH_NS = 100_000_000
-# Of steps at least so long the random state of each one is kept: 5 µs, 0.1 %.
-RANDOM_STATE_FROM_NS = 5_000_000
+# The random state is kept at each step (5 µs): the search for a NaN repeats the iteration, and a
+# batch that was drawn at random is not the same without it. Of shorter steps than these, where it
+# would cost more than 1 %, only at the beginning, when most NaNs are born.
+RANDOM_STATE_FROM_NS = 500_000
+RANDOM_STATE_STEPS = 2000
 VALUES = 6  # of a gradient, looked at in each step; a NaN of the pass is in most units of a layer
 SUM_MAX = 6 * FLOAT32_MAX
 
@@ -112,7 +115,11 @@ class Quick:
         self._parameter = parameter if parameter is not None else _NoParameter
         self._rates, self._rate_numbers = rates, rate_numbers
         self._last_step = probe.next_due(session.step - 1) - 1
-        self._keep_random = self.step_ns >= RANDOM_STATE_FROM_NS or self.wants_random_state()
+        self._keep_random = (
+            self.step_ns >= RANDOM_STATE_FROM_NS
+            or session.step < RANDOM_STATE_STEPS
+            or self.wants_random_state()
+        )
         self._steps = 0
         self._timed_ns = 0
         self._timed = True
