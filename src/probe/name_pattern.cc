@@ -11,7 +11,11 @@ std::string refused(const std::string& text) {
     return "it is longer than " + std::to_string(NamePattern::kBytesMax) + " bytes";
   }
   if (text.find('\0') != std::string::npos) return "it has a zero byte";
+  int pluses = 0;
   for (size_t i = 0; i < text.size(); i++) {
+    if (text[i] == '+' && ++pluses > NamePattern::kPlusesMax) {
+      return "it has more than " + std::to_string(NamePattern::kPlusesMax) + " '+'";
+    }
     if (text[i] == '{') return "counts in braces are not supported";
     if (text[i] != '\\') continue;
     i++;

@@ -15,6 +15,8 @@ namespace paramedic::probe {
 class NamePattern {
  public:
   static constexpr size_t kBytesMax = 256;
+  // libc writes x+ as xx*: each one inside another doubles what it builds.
+  static constexpr int kPlusesMax = 8;
 
   // Matches every name.
   NamePattern() = default;

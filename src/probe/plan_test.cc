@@ -131,6 +131,8 @@ TEST(Plan, an_error_names_line_column_and_what_is_wrong) {
 
 TEST(Plan, a_regex_that_could_take_for_ever_is_refused_or_takes_no_longer) {
   EXPECT_NE(error_of("collection a kind=weight regex=(a{9}){9}").find("braces"), std::string::npos);
+  EXPECT_NE(error_of("collection a kind=weight regex=((((((((((a+)+)+)+)+)+)+)+)+)+)").find("'+'"),
+            std::string::npos);
   EXPECT_NE(error_of("collection a kind=weight regex=(a*)\\1").find("references"),
             std::string::npos);
   const Plan plan = parse_plan("collection a kind=weight regex=(a*)*(a|aa)*b$").value();

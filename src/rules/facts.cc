@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/json.h"
@@ -90,7 +91,8 @@ void Facts::on_scalar(const store::ScalarRow& row) {
       const size_t colon = name.rfind(':');
       if (colon != std::string::npos) {
         found->second.where.file = name.substr(5, colon - 5);
-        found->second.where.line = std::atoi(name.c_str() + colon + 1);
+        std::from_chars(name.data() + colon + 1, name.data() + name.size(),
+                        found->second.where.line);
       }
     }
     found->second.track.add(row.origin.step, row.value);
@@ -130,7 +132,7 @@ void Facts::on_model(const store::ModelRow& row) {
   layout_.reset();
 }
 
-const Facts::Layout& Facts::layout() const {
+const ModelLayout& Facts::layout() const {
   if (layout_) return *layout_;
   layout_.emplace();
   int64_t matrix_order = -1;

@@ -59,6 +59,12 @@ enum class Learning : uint8_t {
   kWorse,    // far worse than at the start
 };
 
+// What the order of the modules tells about the whole model.
+struct ModelLayout {
+  int64_t last_weights_order = -1;
+  int64_t last_outputs = 0;  // rows of the last weight matrix
+};
+
 class Facts {
  public:
   explicit Facts(int fit) : fit_(fit) {}
@@ -117,12 +123,8 @@ class Facts {
   std::map<std::string, LossFact> losses_;
   std::map<std::string, LearningRate> learning_rates_;
   // Derived from modules and parameters, when somebody asks after they changed.
-  struct Layout {
-    int64_t last_weights_order = -1;
-    int64_t last_outputs = 0;  // rows of the last weight matrix
-  };
-  [[nodiscard]] const Layout& layout() const;
-  mutable std::optional<Layout> layout_;
+  [[nodiscard]] const ModelLayout& layout() const;
+  mutable std::optional<ModelLayout> layout_;
 };
 
 }  // namespace paramedic::rules
