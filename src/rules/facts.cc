@@ -196,6 +196,12 @@ bool Facts::weights_follow(const std::string& module_name) const {
   return fact != nullptr && fact->order >= 0 && fact->order < layout().last_weights_order;
 }
 
+const ModuleFact* Facts::hidden_units(const store::StatsRow& row) const {
+  if (row.tensor->kind != store::Kind::kActivation || row.units < kUnitsMin) return nullptr;
+  if (row.origin.mode != store::Mode::kTrain || !weights_follow(row.tensor->name)) return nullptr;
+  return module(row.tensor->name);
+}
+
 int Facts::optimizer_of(const std::string& parameter_name) const {
   const auto found = optimizer_of_.find(parameter_name);
   return found == optimizer_of_.end() ? -1 : found->second;

@@ -65,6 +65,8 @@ struct ModelLayout {
   int64_t last_outputs = 0;  // rows of the last weight matrix
 };
 
+constexpr uint32_t kUnitsMin = 4;  // of a layer whose units are judged
+
 class Facts {
  public:
   explicit Facts(int fit) : fit_(fit) {}
@@ -88,6 +90,9 @@ class Facts {
   // Whether a module with parameters comes after `module` in the forward pass; false also when
   // the order is unknown.
   [[nodiscard]] bool weights_follow(const std::string& module) const;
+  // The module of a training sample of a hidden layer's units; null for every other row, among
+  // them output layers: these may end in zeros or at the end of their range, rightly.
+  [[nodiscard]] const ModuleFact* hidden_units(const store::StatsRow& row) const;
   // Which optimizer owns the parameter; -1 unknown.
   [[nodiscard]] int optimizer_of(const std::string& parameter) const;
   [[nodiscard]] const std::vector<OptimizerFact>& optimizers() const { return optimizers_; }

@@ -71,6 +71,7 @@ class Streak {
     if (hits_++ == 0) first_step_ = step;
     misses_ = 0;
   }
+  void see(bool seen, int64_t step) { seen ? hit(step) : miss(); }
   // Forgets after `tolerated` misses in a row: one calm sample within a storm is noise too.
   void miss(int tolerated = 0) {
     if (++misses_ > tolerated) hits_ = 0;

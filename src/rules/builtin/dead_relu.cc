@@ -19,7 +19,6 @@ constexpr uint32_t kBatches = 8;
 constexpr uint32_t kSamplesOfUnit = 2000;  // instead of batches, when these are large
 constexpr int kWindows = 2;
 constexpr int kWindowsAlone = 3;
-constexpr uint32_t kUnitsMin = 4;
 // A window of batches spans hundreds of steps, so units that die in the middle of one count only
 // in the next. A layer that gives next to nothing in a single batch tells so at once: healthy ones
 // were up to 66 % zero in any batch, dead ones 94 to 100 %.
@@ -48,18 +47,13 @@ class DeadRelu : public Rule {
   using Rule::Rule;
 
   void on_stats(const store::StatsRow& row) override {
-    if (row.tensor->kind != store::Kind::kActivation || row.units < kUnitsMin) return;
-    if (row.origin.mode != store::Mode::kTrain) return;
-    const ModuleFact* fact = facts().module(row.tensor->name);
-    if (fact == nullptr || !rectifies(fact->class_name)) return;
-    // A model that ends in a ReLU predicts zeros when its targets are.
-    if (!facts().weights_follow(row.tensor->name)) return;
-    if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
+    const ModuleFact* module = facts().hidden_units(row);
+    if (module == nullptr || !rectifies(module->class_name)) return;
     Layer& layer = layers_[row.tensor->name];
     if (row.stats.count >= kElementsOfBatch) {
       layer.zero_share = static_cast<double>(row.stats.zero) / static_cast<double>(row.stats.count);
-      mark(layer.quiet, layer.zero_share > kSilentShare, row.origin.step);
-      mark(layer.silent, layer.zero_share > kSilentShareAlone, row.origin.step);
+      layer.quiet.see(layer.zero_share > kSilentShare, row.origin.step);
+      layer.silent.see(layer.zero_share > kSilentShareAlone, row.origin.step);
       sampled_ = true;
     }
     const uint64_t seen = uint64_t{row.unit_batches} * (row.stats.count / row.units);
@@ -67,8 +61,8 @@ class DeadRelu : public Rule {
     layer.dead = row.units_dead;
     layer.units = row.units;
     const double share = static_cast<double>(row.units_dead) / row.units;
-    mark(layer.half, share > kShare, row.origin.step);
-    mark(layer.almost, share > kShareAlone, row.origin.step);
+    layer.half.see(share > kShare, row.origin.step);
+    layer.almost.see(share > kShareAlone, row.origin.step);
     sampled_ = true;
   }
 
@@ -106,14 +100,6 @@ class DeadRelu : public Rule {
   static double share_of(const Layer& layer) {
     const double dead = layer.units > 0 ? static_cast<double>(layer.dead) / layer.units : 0;
     return silent(layer) ? std::max(dead, layer.zero_share) : dead;
-  }
-
-  static void mark(Streak& streak, bool seen, int64_t step) {
-    if (seen) {
-      streak.hit(step);
-    } else {
-      streak.miss();
-    }
   }
 
   void tell(const std::vector<std::pair<double, std::string>>& dead, int64_t first_step) {

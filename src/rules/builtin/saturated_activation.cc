@@ -15,7 +15,6 @@ constexpr double kShare = 0.5;  // of a layer's units (smdebug, DeepDiagnosis)
 constexpr uint32_t kBatches = 2;
 constexpr uint32_t kSamplesOfUnit = 64;
 constexpr int kWindows = 2;
-constexpr uint32_t kUnitsMin = 4;
 // A layer whose outputs are nearly all at the ends in its very first sample was never able to
 // learn: no loss is needed. Healthy layers got there to 44 %, and only by learning.
 constexpr double kShareFromStart = 0.9;
@@ -44,13 +43,8 @@ class SaturatedActivation : public Rule {
   using Rule::Rule;
 
   void on_stats(const store::StatsRow& row) override {
-    if (row.tensor->kind != store::Kind::kActivation || row.units < kUnitsMin) return;
-    if (row.origin.mode != store::Mode::kTrain) return;
-    const ModuleFact* fact = facts().module(row.tensor->name);
-    if (fact == nullptr || !squashes(fact->class_name)) return;
-    // Outputs are meant to reach the ends: probabilities, pixels of a generator.
-    if (!facts().weights_follow(row.tensor->name)) return;
-    if (layers_.size() >= kTensorsMax && !layers_.contains(row.tensor->name)) return;
+    const ModuleFact* module = facts().hidden_units(row);
+    if (module == nullptr || !squashes(module->class_name)) return;
     Layer& layer = layers_[row.tensor->name];
     if (row.stats.count >= kElementsOfBatch) {
       layer.outside = static_cast<double>(row.outside) / static_cast<double>(row.stats.count);
@@ -62,11 +56,7 @@ class SaturatedActivation : public Rule {
     if (row.unit_batches < kBatches || seen < kSamplesOfUnit) return;
     layer.units_frozen = row.units_frozen;
     layer.units = row.units;
-    if (row.units_frozen > kShare * row.units) {
-      layer.frozen.hit(row.origin.step);
-    } else {
-      layer.frozen.miss();
-    }
+    layer.frozen.see(row.units_frozen > kShare * row.units, row.origin.step);
     sampled_ = true;
   }
 
