@@ -115,6 +115,12 @@ JobOptions shell_job_in(const TemporaryFolder& folder, const std::string& script
   return job_in(folder, {"/bin/sh", "-c", script});
 }
 
+// nohup and background shells start us with these ignored, and a shell cannot trap what it was
+// started with ignored.
+void stop_ignoring_signals() {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) ::signal(signal, SIG_DFL);
+}
+
 void run_and_exit(const JobOptions& options) {
   const auto outcome = run_job(options);
   if (outcome.ok()) ::_exit(outcome.value().exit_code);
@@ -135,6 +141,7 @@ PipedJob::PipedJob(const JobOptions& options, const std::function<void()>& prepa
       pair->first.reset();
       pair->second.reset();
     }
+    stop_ignoring_signals();
     if (prepare) prepare();
     run_and_exit(options);
   }
@@ -173,6 +180,7 @@ TerminalJob::TerminalJob(const JobOptions& options, Around around) {
   winsize size{24, 80, 0, 0};
   pid_ = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (pid_ == 0) {
+    stop_ignoring_signals();
     if (around != kNothing) act_as_shell(options, around == kScript);
     run_and_exit(options);
   }
