@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import List, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITE_SECONDS_MAX = 1500
+SUITE_SECONDS_MAX = 900
 
 
 class Outcome(NamedTuple):
