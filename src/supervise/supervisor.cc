@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ namespace {
 // The last drain, the rules' last word and the sync of the run folder take well under a second on
 // a healthy disk.
 constexpr int64_t kAgentFinishNs = 30'000'000'000;
+// Between the end of its channel and the end of its process.
+constexpr int kAgentExitMs = 1000;
 
 int64_t now_ns() { return real_clock().monotonic_ns(); }
 
@@ -47,7 +50,16 @@ void Supervisor::run() {
     read_agent();
     enforce_deadlines();
   }
+  await_agent();
   terminal_.take_back();
+}
+
+// The agent's channel closes a moment before it can be waited for, and how it died is worth a note.
+void Supervisor::await_agent() {
+  if (agent_.pid == 0 || agent_is_gone_ || gave_up_) return;
+  const Fd agent(static_cast<int>(::syscall(SYS_pidfd_open, agent_.pid, 0)));
+  pollfd gone{agent.get(), POLLIN, 0};
+  if (agent.valid() && ::poll(&gone, 1, kAgentExitMs) == 1) reap();
 }
 
 bool Supervisor::is_done() const {
@@ -112,7 +124,9 @@ void Supervisor::reap() {
       } else {
         on_job_ended(status);
       }
-    } else if (pid == agent_.pid && WIFSIGNALED(status)) {
+    } else if (pid == agent_.pid) {
+      agent_is_gone_ = true;
+      if (!WIFSIGNALED(status)) continue;
       note(
           fmt::format("the agent died of signal {}; the job goes on without being watched, and "
                       "`paramedic show` reads what was captured",

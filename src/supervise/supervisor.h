@@ -46,6 +46,7 @@ class Supervisor {
   void stop_job();
   void enforce_deadlines();
   void signal_job(int signal) const;
+  void await_agent();
   void note(std::string text);
 
   const pid_t job_;
@@ -65,6 +66,7 @@ class Supervisor {
   std::vector<rules::Finding> findings_;
   std::vector<std::string> notes_;
   bool said_disk_is_full_ = false;
+  bool agent_is_gone_ = false;
 };
 
 // How the job ended, in the words of run.json.
