@@ -27,6 +27,7 @@ def test_the_vanishing_gradient_is_named_with_layer_and_line(program, python):
     report = program.report("deep")
     finding = next(f for f in report["findings"] if f["id"] == "vanishing_gradient")
     assert report["health"] == "problems"
+    assert report["run"]["steps"] == 12 * 29  # 12 epochs of 1,797 digits by 64
     assert finding["severity"] == "error"
     assert finding["tensor"] == "0.weight"
     assert Path(finding["where"]["file"]).name == "deep_sigmoid.py"

@@ -110,6 +110,8 @@ class Session:
         self.probe = None
         self.thread = 0
         if probe is not None and thread == get_ident():
+            if self.step > 0:  # the steps of a stretch were not told one by one
+                probe.step_done(self.step - 1, 0, 0, 0)
             probe.close()
 
     def open_step(self) -> None:
