@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import pytest
 from ring import Ring, rings
@@ -93,6 +93,18 @@ def warm() -> Iterator[Warm]:
     process.close()
 
 
+def prepare(
+    folder: Path, source: str, plan: str, watched: bool
+) -> Tuple[Path, Path, Dict[str, str]]:
+    """Writes the script; (folder of its rings, its own folder, its environment)."""
+    ring_folder = folder / ("rings" if watched else "plain")
+    work = folder / ("work" if watched else "work_plain")
+    ring_folder.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    (work / "train.py").write_text(textwrap.dedent(source))
+    return ring_folder, work, watched_env(ring_folder, plan) if watched else plain_env()
+
+
 @pytest.fixture
 def train(tmp_path: Path, warm: Warm) -> Callable[..., Job]:
     """Runs a script in a fork of a process that has imported torch: ten times faster than `run`."""
@@ -103,12 +115,7 @@ def train(tmp_path: Path, warm: Warm) -> Callable[..., Job]:
         watched: bool = True,
         env: Optional[Dict[str, str]] = None,
     ) -> Job:
-        ring_folder = tmp_path / ("rings" if watched else "plain")
-        work = tmp_path / ("work" if watched else "work_plain")
-        ring_folder.mkdir(exist_ok=True)
-        work.mkdir(exist_ok=True)
-        (work / "train.py").write_text(textwrap.dedent(source))
-        environ = watched_env(ring_folder, plan) if watched else plain_env()
+        ring_folder, work, environ = prepare(tmp_path, source, plan, watched)
         environ.update(env or {})
         task = {
             "arguments": [],
@@ -136,12 +143,7 @@ def run(tmp_path: Path) -> Callable[..., Job]:
         watched: bool = True,
         env: Optional[Dict[str, str]] = None,
     ) -> Job:
-        ring_folder = tmp_path / ("rings" if watched else "plain")
-        work = tmp_path / ("work" if watched else "work_plain")
-        ring_folder.mkdir(exist_ok=True)
-        work.mkdir(exist_ok=True)
-        (work / "train.py").write_text(textwrap.dedent(source))
-        environ = watched_env(ring_folder, plan) if watched else plain_env()
+        ring_folder, work, environ = prepare(tmp_path, source, plan, watched)
         environ.update(env or {})
         done: Any = subprocess.run(
             [sys.executable, *(arguments or ["train.py"])],
