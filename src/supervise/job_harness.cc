@@ -204,7 +204,16 @@ void TerminalJob::wait_for_screen(const std::string& text) {
 }
 
 int TerminalJob::wait() {
-  while (terminal_.valid()) read_into(terminal_, screen_);
+  while (terminal_.valid()) {
+    pollfd ready{terminal_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, kPatienceMs) <= 0) {
+      ADD_FAILURE() << "the job does not end; seen: " << screen_;
+      terminal_.reset();
+      ::kill(pid_, SIGKILL);
+      break;
+    }
+    read_into(terminal_, screen_);
+  }
   return wait_for(pid_);
 }
 

@@ -109,10 +109,17 @@ TEST(terminal, others_in_our_group_keep_the_terminal_until_the_job_reads) {
   EXPECT_EQ(holder_after, group);
 }
 
+// Not a shell as the job: a Ctrl-Z that meets dash between vfork and exec stops just its child, and
+// dash, which waits for the exec, never stops.
 TEST(terminal, ctrl_z_stops_us_with_the_job_and_fg_continues_both) {
   const TemporaryFolder folder;
-  TerminalJob job(shell_job_in(folder, "echo ready; sleep 0.2; while [ ! -e " + folder.path() +
-                                           "/go ]; do sleep 0.05; done; echo went on"),
+  TerminalJob job(job_in(folder, {"python3", "-c",
+                                  "import os, time\n"
+                                  "print('ready', flush=True)\n"
+                                  "while not os.path.exists('" +
+                                      folder.path() +
+                                      "/go'): time.sleep(0.05)\n"
+                                      "print('went on')"}),
                   TerminalJob::kShell);
   job.wait_for_screen("ready");
   job.type("\x1a");
