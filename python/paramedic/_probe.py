@@ -111,17 +111,6 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int32,
         [_probe_p, ctypes.c_uint8, ctypes.c_int64, _tensors_p, ctypes.c_int32],
     ),
-    "paramedic_scalars": (
-        ctypes.c_int32,
-        [
-            _probe_p,
-            ctypes.c_uint8,
-            ctypes.c_int64,
-            ctypes.POINTER(ctypes.c_int32),
-            ctypes.POINTER(ctypes.c_double),
-            ctypes.c_int32,
-        ],
-    ),
     "paramedic_scalars_of_steps": (
         ctypes.c_int32,
         [

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 
 #include "base/clock.h"
 #include "base/fault_file.h"
+#include "base/test_folder.h"
 
 namespace paramedic {
 namespace {
@@ -19,13 +16,8 @@ std::string text_of(Bytes bytes) {
 
 class PosixFiles : public testing::Test {
  protected:
-  PosixFiles() {
-    char name[] = "/tmp/paramedic-file-test-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  ~PosixFiles() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
   FileSystem& files_ = posix_file_system();
 };
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <sstream>
 
 #include "base/json.h"
+#include "base/test_folder.h"
 #include "cli/golden.h"
 #include "rules/engine.h"
 
@@ -25,27 +25,6 @@ Answer call(const std::vector<std::string>& words) {
   const int code = run_program(words, console);
   return {code, out.str(), err.str()};
 }
-
-// A folder for one test, removed with what is in it.
-class Folder {
- public:
-  Folder() {
-    char path[] = "/tmp/paramedic-cli-XXXXXX";
-    path_ = ::mkdtemp(path);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::system(("rm -rf " + path_).c_str()); }  // NOLINT(bugprone-command-processor)
-  [[nodiscard]] const std::string& path() const { return path_; }
-  void write(const std::string& name, const std::string& text) const {
-    const std::string full = path_ + "/" + name;
-    ASSERT_TRUE(posix_file_system().make_folders(full.substr(0, full.find_last_of('/'))).ok());
-    ASSERT_TRUE(posix_file_system().write_atomically(full, as_bytes(text)).ok());
-  }
-
- private:
-  std::string path_;
-};
 
 TEST(Program, usage_errors_end_with_2_and_leave_stdout_empty) {
   const std::vector<std::vector<std::string>> wrong = {
@@ -99,10 +78,10 @@ TEST(Program, messages_say_what_and_hint_at_the_way_out) {
 }
 
 TEST(Program, a_run_that_is_missing_damaged_or_newer_is_named) {
-  const Folder folder;
-  folder.write("damaged/run.json", "{\"format\": 1,");
-  folder.write("newer/run.json", "{\"format\": 999}");
-  folder.write("empty/note.txt", "");
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/damaged/run.json", "{\"format\": 1,");
+  write_file(folder.path() + "/newer/run.json", "{\"format\": 999}");
+  write_file(folder.path() + "/empty/note.txt", "");
   for (const char* name : {"damaged", "newer"}) {
     const Answer answer = call({"show", "--json", "--dir", folder.path(), name});
     EXPECT_EQ(answer.code, 2) << answer.err;

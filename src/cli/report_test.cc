@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <deque>
 
-#include "base/file.h"
+#include "base/test_folder.h"
 
 namespace paramedic::cli {
 namespace {
@@ -160,12 +159,10 @@ TEST(Report, scalars_find_their_places) {
 }
 
 TEST(Report, problems_are_sorted_and_quote_the_line_they_point_at) {
-  char folder[] = "/tmp/paramedic-report-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
-  const std::string script = std::string(folder) + "/train.py";
-  ASSERT_TRUE(posix_file_system().write_atomically(script, as_bytes("import x\n  y = f(x)")).ok());
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train.py", "import x\n  y = f(x)");
   FakeReader reader;
-  reader.run.cwd = folder;
+  reader.run.cwd = folder.path();
   rules::Finding warning;
   warning.id = "dead_relu";
   rules::Finding error;
@@ -185,8 +182,6 @@ TEST(Report, problems_are_sorted_and_quote_the_line_they_point_at) {
   EXPECT_TRUE(quote_source({"train.py", 3, ""}, reader.run).line.empty());
   EXPECT_TRUE(quote_source({"gone.py", 1, ""}, reader.run).line.empty());
   EXPECT_TRUE(quote_source({"/dev/zero", 1, ""}, reader.run).line.empty());
-  ASSERT_TRUE(posix_file_system().remove(script).ok());
-  ::rmdir(folder);
 }
 
 TEST(Report, an_empty_run_is_healthy_and_has_no_steps) {

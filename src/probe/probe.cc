@@ -266,15 +266,6 @@ int32_t paramedic_capture(paramedic_probe* probe, uint8_t mode, int64_t step,
   });
 }
 
-int32_t paramedic_scalars(paramedic_probe* probe, uint8_t mode, int64_t step, const int32_t* ids,
-                          const double* values, int32_t count) {
-  return guarded<int32_t>(probe, 0, [&]() -> int32_t {
-    if (ids == nullptr || values == nullptr) return 0;
-    return record_scalars(probe, {RecordType::kScalars, mode_of(mode), step, 0}, ids, values,
-                          count);
-  });
-}
-
 int32_t paramedic_scalars_of_steps(paramedic_probe* probe, uint8_t mode, const int64_t* steps,
                                    const int32_t* ids, const double* values, int32_t count) {
   return guarded<int32_t>(probe, 0, [&]() -> int32_t {

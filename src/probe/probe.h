@@ -82,12 +82,8 @@ int64_t paramedic_next_due(paramedic_probe* probe, uint8_t mode, int64_t step);
 int32_t paramedic_capture(paramedic_probe* probe, uint8_t mode, int64_t step,
                           const paramedic_tensor* tensors, int32_t count);
 
-/* Records named numbers. Returns how many were recorded. */
-int32_t paramedic_scalars(paramedic_probe* probe, uint8_t mode, int64_t step, const int32_t* ids,
-                          const double* values, int32_t count);
-
-/* Records the numbers of several steps: values[i] is scalar ids[i] of step steps[i]; numbers of one
- * step stand together. Returns how many were recorded. */
+/* Records named numbers, of one step or of several: values[i] is scalar ids[i] of step steps[i];
+ * numbers of one step stand together. Returns how many were recorded. */
 int32_t paramedic_scalars_of_steps(paramedic_probe* probe, uint8_t mode, const int64_t* steps,
                                    const int32_t* ids, const double* values, int32_t count);
 

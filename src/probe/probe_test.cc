@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "probe/capture.h"
 #include "record/ring_reader.h"
 
@@ -36,14 +37,9 @@ constexpr uint8_t kFloat32 = static_cast<uint8_t>(stats::DType::kFloat32);
 
 class ProbeTest : public testing::Test {
  protected:
-  ProbeTest() {
-    char name[] = "/tmp/paramedic-probe-test-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
   ~ProbeTest() override {
     reader_.reset();
     paramedic_probe_close(probe_);
-    std::filesystem::remove_all(folder_);
   }
 
   [[nodiscard]] paramedic_options options(const char* plan) const {
@@ -102,7 +98,8 @@ class ProbeTest : public testing::Test {
     return records.ok() ? records.value() : 0;
   }
 
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
   paramedic_probe* probe_ = nullptr;
   std::unique_ptr<record::RingReader> reader_;
   float values_[12] = {1, 2, 3, 4, 5, 6, -7, 8, 0, 10, 11, 12};
@@ -267,9 +264,11 @@ TEST_F(ProbeTest, shape_and_product_are_recorded_on_request) {
 TEST_F(ProbeTest, scalars_and_events_need_no_plan) {
   open("");
   const int32_t loss = paramedic_define(probe_, kScalar, 99, 99, nullptr, "loss/train.py:3");
+  const int64_t steps[] = {3, 3, 3, 3};
   const int32_t ids[] = {loss, 77, -1, loss};
   const double values[] = {1.5, 2, 3, std::numeric_limits<double>::quiet_NaN()};
-  EXPECT_EQ(paramedic_scalars(probe_, kTrain, 3, ids, values, 4), 2) << "unknown ids are left out";
+  EXPECT_EQ(paramedic_scalars_of_steps(probe_, kTrain, steps, ids, values, 4), 2)
+      << "unknown ids are left out";
   EXPECT_EQ(paramedic_event(probe_, kTrain, -1, "attached", "{}"), 1);
   EXPECT_EQ(paramedic_event(probe_, kTrain, -1, "", "{}"), 0);
   EXPECT_EQ(paramedic_event(probe_, kTrain, -1, std::string(65, 'x').c_str(), "{}"), 0);
@@ -369,7 +368,7 @@ TEST_F(ProbeTest, all_functions_accept_no_probe) {
   EXPECT_EQ(paramedic_define(nullptr, kWeight, kFloat32, 0, nullptr, "x"), -1);
   EXPECT_EQ(paramedic_due(nullptr, kTrain, 0), 0u);
   EXPECT_EQ(paramedic_capture(nullptr, kTrain, 0, nullptr, 0), 0);
-  EXPECT_EQ(paramedic_scalars(nullptr, kTrain, 0, nullptr, nullptr, 0), 0);
+  EXPECT_EQ(paramedic_scalars_of_steps(nullptr, kTrain, nullptr, nullptr, nullptr, 0), 0);
   EXPECT_TRUE(std::isnan(paramedic_scalar_at(nullptr, kTrain, 0, 0, 0, 0, 1)));
   EXPECT_EQ(paramedic_event(nullptr, kTrain, 0, "x", "{}"), 0);
   paramedic_step_done(nullptr, 0, 1, 1, 0);

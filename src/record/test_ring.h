@@ -3,15 +3,13 @@
 // of the ring in the folder.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "record/ring_reader.h"
 #include "record/ring_writer.h"
 
@@ -19,12 +17,6 @@ namespace paramedic::record {
 
 class RingTest : public testing::Test {
  protected:
-  RingTest() {
-    char name[] = "/tmp/paramedic-ring-test-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  ~RingTest() override { std::filesystem::remove_all(folder_); }
-
   [[nodiscard]] RingOptions options() const {
     RingOptions options;
     options.directory = folder_;
@@ -44,7 +36,8 @@ class RingTest : public testing::Test {
     return std::move(reader).value();
   }
 
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
 };
 
 // A record of `value_bytes` raw bytes whose content follows from `step`: byte i is step + i.

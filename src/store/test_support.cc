@@ -1,12 +1,9 @@
 #include "store/test_support.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <bit>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 namespace paramedic::store {
@@ -61,15 +58,6 @@ template std::string text_of(const ModelRow&);
 template std::string text_of(const TensorPieceRow&);
 template std::string text_of(const MetricRow&);
 template std::string text_of(const FindingRow&);
-
-TemporaryFolder::TemporaryFolder() {
-  // In memory where there is such a folder: sealing syncs, which takes a disk milliseconds.
-  const std::string parent = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  std::string name = parent + "/paramedic-store-test-XXXXXX";
-  path_ = ::mkdtemp(name.data());
-}
-
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
 
 TableTexts read_all(RunReader& reader) {
   RowLog log;
@@ -252,11 +240,5 @@ void copy_out(FaultFileSystem& files, const std::string& from, const std::string
     }
   }
 }
-
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-std::string read_file(const std::string& path) { return posix_file_system().read(path).value(); }
 
 }  // namespace paramedic::store

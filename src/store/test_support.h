@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "base/fault_file.h"
+#include "base/test_folder.h"
 #include "store/run.h"
 #include "store/tables.h"
 
 namespace paramedic::store {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Every column as it is stored; numbers of type double as their bits.
 template <typename Row>
@@ -89,8 +78,5 @@ RunInfo example_info(const std::string& dir);
 
 // Writes the files of a FaultFileSystem below `from` into the real folder `to`.
 void copy_out(FaultFileSystem& files, const std::string& from, const std::string& to);
-
-void write_file(const std::string& path, const std::string& bytes);
-std::string read_file(const std::string& path);
 
 }  // namespace paramedic::store

@@ -10,10 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 namespace paramedic::supervise {
@@ -78,28 +74,6 @@ void read_into(Fd& fd, std::string& text) {
 }
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-  char name[] = "/tmp/paramedic-supervise-XXXXXX";
-  PARAMEDIC_CHECK(::mkdtemp(name) != nullptr);
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 JobOptions job_in(const TemporaryFolder& folder, std::vector<std::string> command) {
   JobOptions options;

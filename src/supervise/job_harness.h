@@ -8,26 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "supervise/fd.h"
 #include "supervise/job.h"
 
 namespace paramedic::supervise {
-
-// A folder that is removed with what is in it at the end of the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string read_file(const std::string& path);
-void write_file(const std::string& path, const std::string& text);
 
 // Options for a command whose run is named "run" and lies in `folder`.
 JobOptions job_in(const TemporaryFolder& folder, std::vector<std::string> command);
