@@ -15,7 +15,17 @@ import re
 import struct
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-TABLES = ("stats", "histograms", "scalars", "events", "model", "tensors", "metrics", "findings")
+TABLES = (
+    "stats",
+    "histograms",
+    "scalars",
+    "events",
+    "model",
+    "tensors",
+    "metrics",
+    "findings",
+    "repairs",
+)
 
 # src/store/segment_format.h.
 _INDEX_HEADER = struct.Struct("<QIIIiII")

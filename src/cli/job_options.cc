@@ -7,6 +7,7 @@
 #include "cli/text.h"
 #include "record/format.h"
 #include "rules/engine.h"
+#include "supervise/run_folder.h"
 
 namespace paramedic::cli {
 namespace {
@@ -22,6 +23,15 @@ Status check_rules(const std::vector<std::string>& ids) {
                                           : fmt::format("did you mean {}?", meant));
   }
   return {};
+}
+
+Result<supervise::OnCrash> on_crash(const std::string& text) {
+  for (const auto mode :
+       {supervise::OnCrash::kAuto, supervise::OnCrash::kWait, supervise::OnCrash::kFail}) {
+    if (text == supervise::on_crash_name(mode)) return mode;
+  }
+  return invalid_argument(fmt::format("--on-crash: '{}' is no mode", clean(text)),
+                          "the modes are auto, wait and fail");
 }
 
 // A name becomes a folder in --dir, so it must not lead out of it.
@@ -55,6 +65,24 @@ std::vector<Option> job_option_list() {
        .value = "RULES",
        .help = "stop the job (exit code 75) when one of these rules, separated by commas, finds "
                "something"},
+      {.name = "on-crash",
+       .value = "MODE",
+       .help = "what happens to an exception that would end the job: auto = policies repair what "
+               "they can, wait = the job pauses until `paramedic attach` or `repair`, fail = "
+               "nothing",
+       .fallback = "auto"},
+      {.name = "wait-limit",
+       .kind = OptionKind::kSeconds,
+       .value = "TIME",
+       .help = "how long a paused job waits before it fails as it would have",
+       .fallback = "1h",
+       .min = 1,
+       .max = 30 * 86400},
+      {.name = "also",
+       .kind = OptionKind::kList,
+       .value = "PACKAGES",
+       .help = "packages outside the job's own files whose crashes are repaired too, such as "
+               "transformers.trainer"},
       {.name = "max-disk",
        .kind = OptionKind::kBytes,
        .value = "SIZE",
@@ -82,6 +110,9 @@ Result<supervise::JobOptions> job_options(const Arguments& arguments, const Cons
   if (arguments.option("max-disk").given) {
     job.disk_bytes_max = static_cast<uint64_t>(arguments.number("max-disk"));
   }
+  PARAMEDIC_ASSIGN(job.on_crash, on_crash(arguments.text("on-crash")));
+  job.wait_limit_s = static_cast<int>(arguments.number("wait-limit"));
+  job.also = arguments.option("also").list;
   job.stop_on = arguments.option("stop-on").list;
   PARAMEDIC_TRY(check_rules(job.stop_on));
   PARAMEDIC_ASSIGN(const Home home, find_home(posix_file_system(), console.environment));

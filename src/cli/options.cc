@@ -36,6 +36,9 @@ constexpr Unit kUnits[] = {
     {"t", 1099511627776},
 };
 
+constexpr std::pair<const char*, double> kTimeUnits[] = {
+    {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+
 // A number and what follows it; locale-independent, all of it must be a number up to the rest.
 std::optional<double> leading_number(const std::string& text, std::string& rest) {
   double number = 0;
@@ -59,6 +62,11 @@ std::optional<double> parse_number(OptionKind kind, const std::string& text) {
       if (rest == unit.name) return std::floor(*number * unit.bytes);
     }
   }
+  if (kind == OptionKind::kSeconds) {
+    for (const auto& [name, seconds] : kTimeUnits) {
+      if (rest == name) return std::floor(*number * seconds);
+    }
+  }
   if (!rest.empty()) return std::nullopt;
   if (kind != OptionKind::kShare && *number != std::floor(*number)) return std::nullopt;
   return number;
@@ -79,6 +87,7 @@ std::string shown_number(OptionKind kind, double number) {
     if (number >= 1048576) return fmt::format("{:g}MiB", number / 1048576);
     if (number >= 1024) return fmt::format("{:g}KiB", number / 1024);
   }
+  if (kind == OptionKind::kSeconds) return fmt::format("{:g}s", number);
   return fmt::format("{:g}", number);
 }
 
@@ -92,6 +101,8 @@ const char* expected(OptionKind kind) {
       return "a size such as 512MB or 2GiB";
     case OptionKind::kInteger:
       return "a whole number";
+    case OptionKind::kSeconds:
+      return "a time such as 90s, 30m or 1h";
     case OptionKind::kText:
     case OptionKind::kList:
       break;

@@ -23,6 +23,7 @@ enum class OptionKind : uint8_t {
   kShare,    // "1%" or "0.01"
   kBytes,    // "512MB", "2GiB", "4096"
   kInteger,  // whole number
+  kSeconds,  // "90", "30m", "1h"
 };
 
 struct Option {
@@ -31,7 +32,7 @@ struct Option {
   std::string value;  // what the help calls its value: "SIZE"; "" for a flag
   std::string help;   // one sentence, without the default and the range
   std::string fallback = {};
-  double min = 0;  // of kShare, kBytes, kInteger
+  double min = 0;  // of kShare, kBytes, kInteger, kSeconds
   double max = std::numeric_limits<double>::infinity();
 };
 

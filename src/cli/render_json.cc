@@ -33,11 +33,29 @@ Json run_json(const store::RunInfo& info) {
           {"dropped_records", info.dropped_records}};
 }
 
+Json repair_json(const store::RepairRow& row) {
+  Json where = nullptr;
+  if (!row.file.empty()) {
+    where = {{"file", row.file}, {"line", row.line}, {"function", row.function}};
+  }
+  return {{"time", static_cast<double>(row.time_ns) / 1e9},
+          {"rank", row.rank},
+          {"step", row.step < 0 ? Json(nullptr) : Json(row.step)},
+          {"where", std::move(where)},
+          {"exception", {{"type", row.exception}, {"message", row.message}}},
+          {"kind", row.kind},
+          {"by", row.by},
+          {"took_ms", row.took_ms},
+          {"patch", row.patch.empty() ? Json(nullptr) : Json(row.patch)}};
+}
+
 }  // namespace
 
 Json render_json(const Report& report) {
   Json findings = Json::array();
   for (const Problem& problem : report.problems) findings.push_back(problem.finding.to_json());
+  Json repairs = Json::array();
+  for (const store::RepairRow& row : report.repairs) repairs.push_back(repair_json(row));
   Json not_captured = Json::array();
   for (const auto& [what, why] : report.info.not_captured) {
     not_captured.push_back({{"what", what}, {"why", why}});
@@ -50,9 +68,8 @@ Json render_json(const Report& report) {
           {"run", run_json(report.info)},
           {"health", report.health()},
           {"findings", std::move(findings)},
-          // Diagnosis of failed jobs and repairs are parts of their own.
-          {"failure", nullptr},
-          {"repairs", Json::array()},
+          {"failure", report.info.failure},
+          {"repairs", std::move(repairs)},
           {"not_captured", std::move(not_captured)},
           {"damage", std::move(damage)}};
 }

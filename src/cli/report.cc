@@ -324,6 +324,13 @@ Result<Report> build_report(store::RunReader& reader, double now) {
     return true;
   }));
   model.arrange();
+  PARAMEDIC_TRY(reader.read_repairs([&](const store::RepairRow& row) {
+    report.repairs.push_back(row);
+    return report.repairs.size() < kMaxRepairs;
+  }));
+  sort_stably(report.repairs, [](const store::RepairRow& a, const store::RepairRow& b) {
+    return a.time_ns < b.time_ns;
+  });
   report.damage = reader.damage();
   return report;
 }

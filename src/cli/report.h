@@ -18,6 +18,7 @@ namespace paramedic::cli {
 
 constexpr size_t kMaxSeries = 32;
 constexpr size_t kMaxLayers = 2000;
+constexpr size_t kMaxRepairs = 10000;
 
 // The user's line that a finding points at.
 struct Quote {
@@ -47,12 +48,13 @@ struct Report {
   std::string name;               // the folder's own
   double now = 0;                 // seconds since 1970 UTC: the end of the bar of a live run
   std::vector<Problem> problems;  // most severe first, then by step
-  std::vector<Series> losses;     // most values first
-  std::vector<Series> rates;      // learning rates
-  Series norm;                    // global gradient norm at each captured step
-  Series norm_before_clip;        // as the job computed it
-  std::vector<Layer> layers;      // forward order
-  std::vector<Phase> phases;      // in the order of a step
+  std::vector<store::RepairRow> repairs;  // in the order of time
+  std::vector<Series> losses;             // most values first
+  std::vector<Series> rates;              // learning rates
+  Series norm;                            // global gradient norm at each captured step
+  Series norm_before_clip;                // as the job computed it
+  std::vector<Layer> layers;              // forward order
+  std::vector<Phase> phases;              // in the order of a step
   double step_ms_total = 0;
   uint64_t steps_timed = 0;
   std::vector<std::string> optimizers;  // class names

@@ -19,6 +19,7 @@ class FakeReader : public store::RunReader {
   std::vector<store::ScalarRow> scalars;
   std::vector<store::ModelRow> model;
   std::vector<store::FindingRow> findings;
+  std::vector<store::RepairRow> repairs;
   std::vector<store::Damage> damaged;
 
   const store::TensorInfo* gradient(const std::string& name, std::vector<int64_t> sizes) {
@@ -75,6 +76,9 @@ class FakeReader : public store::RunReader {
     return {};
   }
   Status read_metrics(const std::function<bool(const store::MetricRow&)>&) override { return {}; }
+  Status read_repairs(const std::function<bool(const store::RepairRow&)>& row) override {
+    return all(repairs, row);
+  }
   Result<std::vector<store::FindingRow>> read_findings() override { return findings; }
   Status replay(store::RowSink&) override { return {}; }
   [[nodiscard]] const std::vector<store::Damage>& damage() const override { return damaged; }

@@ -18,7 +18,7 @@ uint32_t checksum(const ControlHeader& header, std::string_view payload) {
 
 bool is_known(uint16_t type) {
   return type >= static_cast<uint16_t>(ControlType::kHello) &&
-         type <= static_cast<uint16_t>(ControlType::kError);
+         type <= static_cast<uint16_t>(ControlType::kView);
 }
 
 }  // namespace

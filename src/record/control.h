@@ -26,6 +26,14 @@ enum class ControlType : uint16_t {
   kFlush = 2,  // make what was captured up to now readable
   kDone = 3,   // last_step: everything that was asked for before this is done
   kError = 4,  // message: why not; the sender hangs up
+  // Between a crashed process of the job, the agent, and who repairs it (docs/formats/control.md).
+  kCrash = 5,    // what a process tells of its crash; to who looks, a crash that waits
+  kRepair = 6,   // what shall be done; from a person to the agent, from the agent to the process
+  kResumed = 7,  // the repair is in place and the job goes on
+  kRefused = 8,  // reason: it is not, and the job waits as before
+  kGone = 9,     // reason: nothing will be done, the process fails as it would have
+  kLook = 10,    // what waits; with a question, to be answered from the crashed frame
+  kView = 11,    // the answer to a question
 };
 
 // All numbers little-endian; the payload, JSON text of an object, follows.

@@ -119,6 +119,24 @@ struct FindingRow {
   std::string json;  // contract.md, "A finding"
 };
 
+// A repair that was carried out: contract.md, `show --json`, `repairs`.
+struct RepairRow {
+  int64_t time_ns = 0;
+  int32_t rank = 0;
+  int32_t pid = 0;
+  int64_t step = -1;  // -1: not known, or outside any step
+  std::string file;   // where the crashed frame stood; "" and 0 where there was none
+  int32_t line = 0;
+  std::string function;
+  std::string exception;  // its type, as in a traceback
+  std::string message;
+  std::string kind;  // retry|edit|action|skip|rewind|rollback|split_batch|return|restart
+  std::string by;    // policy|person
+  double took_ms = 0;
+  std::string patch;   // of an edit: a file in the run folder
+  std::string detail;  // a JSON object: parts of took_ms, what the policy or the person gave
+};
+
 // Receives rows; one thread at a time. Rows of one process arrive in the order of their sequence.
 class RowSink {
  public:

@@ -36,7 +36,7 @@ struct RunInfo {
     int rank = 0;
     int pid = 0;
     std::string host;
-    std::string status;  // running|finished|failed|lost
+    std::string status;  // running|paused|finished|failed|lost
     int64_t last_step = -1;
   };
   std::vector<Rank> ranks;
@@ -46,6 +46,8 @@ struct RunInfo {
   int agent_pid = 0;
   uint64_t agent_start_ticks = 0;  // field 22 of /proc/PID/stat: tells a reused pid
   std::string ring_dir;
+  // Why the job is paused or has failed, a verdict as in contract.md; null while that is not known.
+  Json failure = nullptr;
   // (what, why), each once
   std::vector<std::pair<std::string, std::string>> not_captured;
 
@@ -73,6 +75,7 @@ class RunWriter : public RowSink {
                                                    WriterOptions options, const Clock& clock);
 
   virtual void on_finding(const FindingRow& row) = 0;
+  virtual void on_repair(const RepairRow& row) = 0;
   virtual Status flush() = 0;
   // Flushes, seals all segments (fsync).
   virtual Status seal() = 0;
@@ -111,6 +114,7 @@ class RunReader {
   virtual Status read_model(const std::function<bool(const ModelRow&)>& row) = 0;
   virtual Status read_tensor_pieces(const std::function<bool(const TensorPieceRow&)>& row) = 0;
   virtual Status read_metrics(const std::function<bool(const MetricRow&)>& row) = 0;
+  virtual Status read_repairs(const std::function<bool(const RepairRow&)>& row) = 0;
   // Newest row of each key, in order of first appearance.
   virtual Result<std::vector<FindingRow>> read_findings() = 0;
 

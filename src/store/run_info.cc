@@ -80,6 +80,7 @@ Json RunInfo::to_json() const {
   json["agent_pid"] = agent_pid;
   json["agent_start_ticks"] = agent_start_ticks;
   json["ring_dir"] = ring_dir;
+  json["failure"] = failure;
   json["not_captured"] = Json::array();
   for (const auto& [what, why] : not_captured) {
     json["not_captured"].push_back({{"what", what}, {"why", why}});
@@ -120,6 +121,9 @@ Result<RunInfo> RunInfo::from_json(const Json& json) {
   info.agent_pid = int_or(json, "agent_pid", 0);
   info.agent_start_ticks = static_cast<uint64_t>(integer_or(json, "agent_start_ticks", 0));
   info.ring_dir = string_or(json, "ring_dir", "");
+  if (const auto failure = json.find("failure"); failure != json.end() && failure->is_object()) {
+    info.failure = *failure;
+  }
   if (const auto items = json.find("not_captured"); items != json.end() && items->is_array()) {
     for (const Json& item : *items) {
       info.not_captured.emplace_back(string_or(item, "what", ""), string_or(item, "why", ""));

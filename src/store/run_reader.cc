@@ -49,10 +49,13 @@ Result<ParsedBatch> SegmentDecoder::parse(const IndexEntry& entry) {
 
 namespace {
 
+// Somebody may still append.
+bool is_open(const std::string& status) { return status == "running" || status == "paused"; }
+
 class FolderReader : public RunReader {
  public:
   FolderReader(const std::string& dir, RunInfo info)
-      : info_(std::move(info)), folder_(dir, info_.status != "running") {}
+      : info_(std::move(info)), folder_(dir, !is_open(info_.status)) {}
 
   [[nodiscard]] const RunInfo& info() const override { return info_; }
   Status read_stats(const std::function<bool(const StatsRow&)>& row) override { return read(row); }
@@ -68,6 +71,9 @@ class FolderReader : public RunReader {
     return read(row);
   }
   Status read_metrics(const std::function<bool(const MetricRow&)>& row) override {
+    return read(row);
+  }
+  Status read_repairs(const std::function<bool(const RepairRow&)>& row) override {
     return read(row);
   }
   Result<std::vector<FindingRow>> read_findings() override;

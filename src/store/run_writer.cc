@@ -25,7 +25,7 @@ constexpr size_t kNotesMax = 100;
 constexpr uint64_t kSegmentsInLimit = 16;
 constexpr uint64_t kSegmentBytesMin = 64 << 10;
 
-// What --max-disk may remove, in this order; findings, events, model and scalars are never.
+// What --max-disk may remove, in this order; findings, repairs, events, model and scalars never.
 constexpr std::array<TableId, 4> kThinned = {TableId::kTensors, TableId::kHistograms,
                                              TableId::kMetrics, TableId::kStats};
 
@@ -43,6 +43,9 @@ struct Source {
 };
 
 Origin origin_of(const MetricRow& row) { return {.pid = row.pid, .time_ns = row.time_ns}; }
+Origin origin_of(const RepairRow& row) {
+  return {.rank = row.rank, .pid = row.pid, .time_ns = row.time_ns};
+}
 Origin origin_of(const FindingRow& row) { return {.rank = row.rank, .time_ns = row.time_ns}; }
 template <typename Row>
 const Origin& origin_of(const Row& row) {
@@ -84,6 +87,7 @@ class FolderWriter : public RunWriter {
   void on_tensor_piece(const TensorPieceRow& row) override { add(row); }
   void on_metric(const MetricRow& row) override { add(row); }
   void on_finding(const FindingRow& row) override { add(row); }
+  void on_repair(const RepairRow& row) override { add(row); }
 
   Status flush() override;
   Status seal() override;

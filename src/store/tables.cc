@@ -88,7 +88,8 @@ std::string key_of(std::initializer_list<std::string_view> parts) {
 
 const char* table_name(TableId table) {
   static constexpr std::array<const char*, kTableCount> kNames = {
-      "stats", "histograms", "scalars", "events", "model", "tensors", "metrics", "findings"};
+      "stats",   "histograms", "scalars",  "events", "model",
+      "tensors", "metrics",    "findings", "repairs"};
   return kNames[static_cast<size_t>(table)];
 }
 
@@ -103,6 +104,7 @@ const std::vector<ColumnSpec>& table_columns(TableId table) {
     add_columns<TensorPieceRow>(tables);
     add_columns<MetricRow>(tables);
     add_columns<FindingRow>(tables);
+    add_columns<RepairRow>(tables);
     return tables;
   }();
   return kTables[static_cast<size_t>(table)];

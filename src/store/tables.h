@@ -28,8 +28,9 @@ enum class TableId : uint8_t {
   kTensors,
   kMetrics,
   kFindings,
+  kRepairs,
 };
-constexpr size_t kTableCount = 8;
+constexpr size_t kTableCount = 9;
 const char* table_name(TableId table);  // its folder
 const std::vector<ColumnSpec>& table_columns(TableId table);
 
@@ -157,6 +158,28 @@ struct Table<FindingRow> {
     visit.number("rank", row.rank);
     visit.text("key", row.key);
     visit.text("json", row.json);
+  }
+};
+
+template <>
+struct Table<RepairRow> {
+  static constexpr TableId kId = TableId::kRepairs;
+  template <typename R, typename V>
+  static void visit(R& row, V& visit) {
+    visit.time("time", row.time_ns);
+    visit.number("rank", row.rank);
+    visit.number("pid", row.pid);
+    visit.number("step", row.step);
+    visit.text("file", row.file);
+    visit.number("line", row.line);
+    visit.text("function", row.function);
+    visit.text("exception", row.exception);
+    visit.text("message", row.message);
+    visit.text("kind", row.kind);
+    visit.text("by", row.by);
+    visit.number("took_ms", row.took_ms);
+    visit.text("patch", row.patch);
+    visit.text("detail", row.detail);
   }
 };
 

@@ -58,6 +58,7 @@ template std::string text_of(const ModelRow&);
 template std::string text_of(const TensorPieceRow&);
 template std::string text_of(const MetricRow&);
 template std::string text_of(const FindingRow&);
+template std::string text_of(const RepairRow&);
 
 TableTexts read_all(RunReader& reader) {
   RowLog log;
@@ -69,6 +70,7 @@ TableTexts read_all(RunReader& reader) {
       reader.read_model([&](const auto& row) { return log.on_model(row), true; }),
       reader.read_tensor_pieces([&](const auto& row) { return log.on_tensor_piece(row), true; }),
       reader.read_metrics([&](const auto& row) { return log.on_metric(row), true; }),
+      reader.read_repairs([&](const auto& row) { return log.on_repair(row), true; }),
   };
   for (const Status& status : statuses) PARAMEDIC_CHECK(status.ok());
   const Result<std::vector<FindingRow>> findings = reader.read_findings();
@@ -209,6 +211,15 @@ void RandomRows::write(RunWriter& writer, RowLog& log, int count) {
                           text(), real()};
       writer.on_metric(row);
       log.on_metric(row);
+    } else if (table == 8) {
+      RepairRow row{static_cast<int64_t>(number()), static_cast<int32_t>(draw() % 2)};
+      row.file = text();
+      row.line = static_cast<int32_t>(draw() % 100);
+      row.kind = text();
+      row.took_ms = real();
+      row.detail = text();
+      writer.on_repair(row);
+      log.on_repair(row);
     } else {
       // Keys differ, so that the reader gives each back.
       const FindingRow row{static_cast<int64_t>(draw()), static_cast<int32_t>(draw() % 2),

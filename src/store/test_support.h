@@ -31,6 +31,7 @@ class RowLog : public RowSink {
   void on_tensor_piece(const TensorPieceRow& row) override { keep(row); }
   void on_metric(const MetricRow& row) override { keep(row); }
   void on_finding(const FindingRow& row) { keep(row); }
+  void on_repair(const RepairRow& row) { keep(row); }
 
   // By TableId; `all` in the order of arrival.
   TableTexts tables;

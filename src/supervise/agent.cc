@@ -147,6 +147,7 @@ void Agent::finish(const Ending& ending) {
   flush();
   update_info();
   info_.status = ending.status;
+  if (ending.status == "finished") info_.failure = nullptr;
   info_.exit_code = ending.exit_code;
   info_.signal = ending.signal;
   info_.ended = static_cast<double>(real_clock().wall_ns()) / 1e9;
@@ -183,6 +184,33 @@ void Agent::update_info() {
           std::max(info_.overhead_percent.value_or(0), state.newest.overhead_percent);
     }
   }
+  mark_paused();
+}
+
+// A rank that captures nothing has no ring and appears with its pause alone.
+void Agent::mark_paused() {
+  info_.status = paused_.empty() ? "running" : "paused";
+  for (const PausedRank& paused : paused_) {
+    auto rank =
+        std::find_if(info_.ranks.begin(), info_.ranks.end(),
+                     [&](const store::RunInfo::Rank& known) { return known.rank == paused.rank; });
+    if (rank == info_.ranks.end()) {
+      rank = info_.ranks.insert(rank, {paused.rank, paused.pid, paused.host, "", -1});
+    }
+    rank->status = "paused";
+  }
+}
+
+void Agent::set_paused(std::vector<PausedRank> ranks, Json failure) {
+  paused_ = std::move(ranks);
+  info_.failure = std::move(failure);
+  update_info();
+  write_info();
+}
+
+void Agent::add_repair(const store::RepairRow& row) {
+  writer_->on_repair(row);
+  flush();
 }
 
 void Agent::write_info() {

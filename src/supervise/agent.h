@@ -45,6 +45,15 @@ class Agent : public rules::FindingSink {
   // Makes what was captured up to now readable, without waiting for its second; answers the newest
   // step, -1 before the first.
   int64_t flush_now();
+  // Ranks that wait for a repair, none when none does, and why: written to run.json at once.
+  struct PausedRank {
+    int rank = 0;
+    int pid = 0;
+    std::string host;
+  };
+  void set_paused(std::vector<PausedRank> ranks, Json failure);
+  // Stored at once.
+  void add_repair(const store::RepairRow& row);
   // Takes what is left, lets the rules decide, seals the run folder.
   void finish(const Ending& ending);
 
@@ -66,6 +75,7 @@ class Agent : public rules::FindingSink {
   void sample();
   void flush();
   void update_info();
+  void mark_paused();
   void write_info();
   void note_write_failure(const Status& status);
   void note_once(const std::string& text);
@@ -79,6 +89,7 @@ class Agent : public rules::FindingSink {
   std::vector<std::unique_ptr<Collector>> collectors_;
   std::vector<KnownFinding> findings_;
   std::set<std::string> noted_;
+  std::vector<PausedRank> paused_;
   pid_t root_pid_ = 0;
   int64_t sampled_ns_ = 0;
   int64_t flushed_ns_ = 0;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "supervise/control_server.h"
+#include "supervise/crash_desk.h"
 #include "supervise/process.h"
 
 namespace paramedic::supervise {
@@ -49,11 +50,13 @@ class AgentLoop {
   // Until the job is over.
   void serve() {
     ControlServer control(agent_->info().dir, [this] { return agent_->flush_now(); });
+    CrashDesk desk(options_, *agent_, control, say);
     while (!is_over()) {
       agent_->tick();
       pollfd ready[] = {{messages_.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
       ::poll(ready, std::size(ready), kTickMs);
       control.serve();
+      desk.tick();
       while (auto message = messages_.receive()) take(*message);
     }
   }

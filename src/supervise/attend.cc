@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "supervise/agent_process.h"
 #include "supervise/control_server.h"
+#include "supervise/crash_desk.h"
 #include "supervise/job.h"
 #include "supervise/process.h"
 #include "supervise/run_folder.h"
@@ -19,8 +20,9 @@ namespace {
 
 constexpr int kTickMs = 100;
 
-void watch_until_gone(Agent& agent, pid_t pid, uint64_t started) {
+void watch_until_gone(const JobOptions& options, Agent& agent, pid_t pid, uint64_t started) {
   ControlServer control(agent.info().dir, [&] { return agent.flush_now(); });
+  CrashDesk desk(options, agent, control, say);
   agent.watch(pid);
   // The start time tells a process that got the same number later.
   while (is_running(pid) && start_ticks(pid) == started) {
@@ -28,6 +30,7 @@ void watch_until_gone(Agent& agent, pid_t pid, uint64_t started) {
     pollfd ready{control.fd(), POLLIN, 0};
     ::poll(&ready, 1, kTickMs);
     control.serve();
+    desk.tick();
   }
 }
 
@@ -60,7 +63,7 @@ Status attend(const AgentOptions& options) {
       return errno_error("cannot tell that the agent is ready", "through ready_fd", error_number);
     }
   }
-  watch_until_gone(*agent, options.pid, started);
+  watch_until_gone(options.job, *agent, options.pid, started);
   agent->finish({"finished", std::nullopt, std::nullopt});
   return {};
 }

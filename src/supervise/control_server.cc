@@ -16,7 +16,9 @@
 namespace paramedic::supervise {
 namespace {
 
+// Of those whom we owe nothing: processes that wait for a repair are as many as there are ranks.
 constexpr size_t kConnectionsMax = 16;
+constexpr size_t kAllConnectionsMax = 512;
 constexpr int kAcceptsMax = 16;  // in one `serve`
 constexpr size_t kReadBytesMax = 16 * 1024;
 constexpr int64_t kSilenceNsMax = 10'000'000'000;
@@ -87,10 +89,38 @@ void ControlServer::serve() {
   accept_some();
   for (Connection& connection : connections_) read_some(connection);
   answer_flushes();
+  remove_ended();
+}
+
+void ControlServer::remove_ended() {
   const int64_t now_ns = clock_.monotonic_ns();
-  std::erase_if(connections_, [&](const Connection& connection) {
-    return connection.is_over || now_ns - connection.heard_ns > kSilenceNsMax;
-  });
+  std::vector<uint64_t> ended;
+  for (Connection& connection : connections_) {
+    const bool is_patient = handler_ != nullptr && handler_->is_patient(connection.number);
+    if (is_patient) connection.heard_ns = now_ns;
+    if (now_ns - connection.heard_ns > kSilenceNsMax) connection.is_over = true;
+    if (connection.is_over) ended.push_back(connection.number);
+  }
+  std::erase_if(connections_, [](const Connection& connection) { return connection.is_over; });
+  // Afterwards: the handler may send to others.
+  for (const uint64_t number : ended) {
+    if (handler_ != nullptr) handler_->left(number);
+  }
+}
+
+size_t ControlServer::impatient() const {
+  if (handler_ == nullptr) return connections_.size();
+  return std::count_if(
+      connections_.begin(), connections_.end(),
+      [this](const Connection& connection) { return !handler_->is_patient(connection.number); });
+}
+
+void ControlServer::send(uint64_t connection, const record::ControlMessage& message) {
+  const auto found =
+      std::find_if(connections_.begin(), connections_.end(),
+                   [connection](const Connection& its) { return its.number == connection; });
+  if (found == connections_.end() || found->is_over) return;
+  found->is_over = !send_at_once(found->fd.get(), message);
 }
 
 void ControlServer::accept_some() {
@@ -104,9 +134,9 @@ void ControlServer::accept_some() {
       listener_.reset();
       return;
     }
-    if (connections_.size() >= kConnectionsMax || !may_connect(fd.get())) continue;
-    if (!notify_of(fd.get()).ok()) continue;
-    connections_.push_back({std::move(fd), clock_.monotonic_ns()});
+    if (impatient() >= kConnectionsMax || connections_.size() >= kAllConnectionsMax) continue;
+    if (!may_connect(fd.get()) || !notify_of(fd.get()).ok()) continue;
+    connections_.push_back({next_number_++, std::move(fd), clock_.monotonic_ns()});
   }
 }
 
@@ -135,8 +165,9 @@ void ControlServer::take(Connection& connection, const record::ControlMessage& m
     connection.is_over = !send_at_once(connection.fd.get(), record::hello_message(::getpid()));
   } else if (message.type == Type::kFlush && connection.is_greeted) {
     connection.wants_flush = true;
-  } else {
-    const char* why = connection.is_greeted ? "only a reader's messages are taken here"
+  } else if (!connection.is_greeted || handler_ == nullptr ||
+             !handler_->take(connection.number, message)) {
+    const char* why = connection.is_greeted ? "this message makes no sense here"
                                             : "the first message has to be hello";
     (void)send_at_once(connection.fd.get(), record::error_message(why));
     connection.is_over = true;

@@ -16,6 +16,14 @@ namespace paramedic::supervise {
 constexpr int kStopGraceMs = 10'000;
 constexpr int kStoppedExitCode = 75;  // contract.md: a rule stopped the job
 
+// What happens to an exception that would end the job (contract.md).
+enum class OnCrash : uint8_t {
+  kAuto,  // policies, then whoever sits at the terminal
+  kWait,  // a person
+  kFail,  // nothing: recovery is off
+};
+constexpr int kWaitLimitS = 3600;
+
 struct JobOptions {
   std::vector<std::string> command;  // argv, at least one; run through execvp
   std::string runs_dir;              // paramedic-runs, or --dir
@@ -25,9 +33,12 @@ struct JobOptions {
   uint32_t ring_bytes = 0;           // 0 = the default
   uint64_t disk_bytes_max = UINT64_MAX;
   std::vector<std::string> stop_on;  // rule ids that stop the job (exit code 75)
-  std::string python_dir;            // folder that holds the package `paramedic`
-  std::string probe_path;            // libparamedic_probe.so
-  bool color = false;                // of the messages about findings on stderr
+  OnCrash on_crash = OnCrash::kFail;
+  int wait_limit_s = kWaitLimitS;  // how long a paused process waits for its repair
+  std::vector<std::string> also;   // packages outside the job's own files that are recovered too
+  std::string python_dir;          // folder that holds the package `paramedic`
+  std::string probe_path;          // libparamedic_probe.so
+  bool color = false;              // of the messages about findings on stderr
   int stop_grace_ms = kStopGraceMs;
 };
 

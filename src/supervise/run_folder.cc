@@ -90,6 +90,18 @@ std::string absolute_path(const std::string& path) {
   return path.empty() ? cwd : fmt::format("{}/{}", cwd, path);
 }
 
+const char* on_crash_name(OnCrash on_crash) {
+  switch (on_crash) {
+    case OnCrash::kAuto:
+      return "auto";
+    case OnCrash::kWait:
+      return "wait";
+    case OnCrash::kFail:
+      break;
+  }
+  return "fail";
+}
+
 Result<store::RunInfo> plan_run(const JobOptions& options, FileSystem& files, const Clock& clock) {
   const std::string runs_dir =
       absolute_path(options.runs_dir.empty() ? "paramedic-runs" : options.runs_dir);
@@ -143,6 +155,8 @@ Environment job_environment(const JobOptions& options, const std::string& run_di
           {"PARAMEDIC_RING_BYTES", std::to_string(options.ring_bytes)},
           {"PARAMEDIC_OVERHEAD_BUDGET", fmt::format("{}", options.overhead_budget)},
           {"PARAMEDIC_PYTHON_DIR", options.python_dir},
+          {"PARAMEDIC_ON_CRASH", on_crash_name(options.on_crash)},
+          {"PARAMEDIC_ALSO", fmt::format("{}", fmt::join(options.also, ","))},
           {"PYTHONPATH", python_path}};
 }
 

@@ -25,6 +25,8 @@ std::string absolute_path(const std::string& path);
 // when the name was given and is not usable or is taken.
 Result<store::RunInfo> plan_run(const JobOptions& options, FileSystem& files, const Clock& clock);
 
+const char* on_crash_name(OnCrash on_crash);
+
 // /dev/shm where there is room for rings, else `run_dir`.
 std::string choose_ring_dir(const std::string& run_dir, uint32_t ring_bytes);
 

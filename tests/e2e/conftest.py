@@ -10,7 +10,9 @@ from typing import Any, Dict, List, Optional
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARAMEDIC = ROOT / "build" / "release" / "bin" / "paramedic"
+# The program under test: PARAMEDIC_TEST_PROGRAM, or that of the release build.
+_BUILT = ROOT / "build" / "release" / "bin" / "paramedic"
+PARAMEDIC = Path(os.environ.get("PARAMEDIC_TEST_PROGRAM", _BUILT))
 SECONDS_MAX = 180
 
 

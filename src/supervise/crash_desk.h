@@ -1,0 +1,48 @@
+#pragma once
+// The desk of recovery (recovery/desk.h) in its place: fed by the control socket, with the run
+// folder, run.json and the terminal at its other side. The agent's thread alone.
+
+#include <functional>
+#include <string>
+
+#include "recovery/desk.h"
+#include "supervise/agent.h"
+#include "supervise/control_server.h"
+#include "supervise/job.h"
+
+namespace paramedic::supervise {
+
+class CrashDesk : public ControlHandler, public recovery::DeskWorld {
+ public:
+  using Say = std::function<void(const std::string&)>;
+  // Hangs itself on `control`, which it must not outlive. `say`: one line for people.
+  CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say);
+  ~CrashDesk() override;
+
+  void tick() { desk_.tick(); }
+  // While somebody is waited for, nothing else may end the job.
+  [[nodiscard]] bool is_paused() const { return !desk_.waiting().empty(); }
+
+  bool take(uint64_t connection, const record::ControlMessage& message) override {
+    return desk_.take(connection, message);
+  }
+  void left(uint64_t connection) override { desk_.left(connection); }
+  [[nodiscard]] bool is_patient(uint64_t connection) const override {
+    return desk_.is_patient(connection);
+  }
+
+  void send(uint64_t connection, const record::ControlMessage& message) override {
+    control_.send(connection, message);
+  }
+  void on_pause(const recovery::Crash& crash) override;
+  void on_change() override;
+  void on_repair(store::RepairRow row, const recovery::Repair& repair) override;
+
+ private:
+  Agent& agent_;
+  ControlServer& control_;
+  const Say say_;
+  recovery::Desk desk_;
+};
+
+}  // namespace paramedic::supervise
