@@ -10,7 +10,7 @@ namespace paramedic::recovery {
 namespace {
 
 Json example() {
-  return parse_json(R"({"rank": 2, "pid": 4242, "host": "node-1", "thread": "MainThread",
+  return parse_json(R"json({"rank": 2, "pid": 4242, "host": "node-1", "thread": "MainThread",
       "step": 812, "repeats": 1, "exception": "FileNotFoundError",
       "bases": ["FileNotFoundError", "OSError", "Exception"], "message": "no such folder",
       "errno": 2, "http_status": null, "traceback": "Traceback\n  File\nFileNotFoundError",
@@ -19,9 +19,7 @@ Json example() {
          "variables": []},
         {"file": "/job/io.py", "function": "save", "line": 7, "is_loop_header": true,
          "source": [{"line": 7, "text": "  torch.save(x, path)"}],
-         "variables": [{"name": "path", "type": "str", "value": "'/out/a.pt'"}]
-}]
-})",
+         "variables": [{"name": "path", "type": "str", "value": "'/out/a.pt'"}]}]})json",
                     "the example")
       .value();
 }

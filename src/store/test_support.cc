@@ -212,7 +212,9 @@ void RandomRows::write(RunWriter& writer, RowLog& log, int count) {
       writer.on_metric(row);
       log.on_metric(row);
     } else if (table == 8) {
-      RepairRow row{static_cast<int64_t>(number()), static_cast<int32_t>(draw() % 2)};
+      RepairRow row;
+      row.time_ns = static_cast<int64_t>(number());
+      row.rank = static_cast<int32_t>(draw() % 2);
       row.file = text();
       row.line = static_cast<int32_t>(draw() % 100);
       row.kind = text();
