@@ -67,8 +67,17 @@ class Decider(Protocol):
 class Rewinder(Protocol):
     """Random state, gradients, buffers and weights as they were at the start of the iteration."""
 
-    def mark(self) -> None:
-        """An iteration of a loop that trains starts now. Some microseconds; never raises."""
+    def mark(self, loop: int = 0) -> None:
+        """An iteration of the loop `loop` (a number of its own in the process) starts now, and it
+        trains. Some microseconds; never raises."""
 
-    def put_back(self, crash: Crash) -> None:
-        """Undoes what happened since the mark; raises Refused where that cannot be exact."""
+    def enter(self, loop: int) -> None:
+        """`loop` is about to start its first iteration, as a rule in a new frame; never raises."""
+
+    def put_back(self, crash: Crash, loop: int = 0) -> None:
+        """Undoes what happened since the mark of `loop`; raises Refused where that cannot be
+        exact: then nothing was changed."""
+
+    def needs_rewind(self, crash: Crash) -> bool:
+        """Whether the crashed statement stands inside a backward pass or an optimizer's step: run
+        again by itself it would repeat a part of the work. Never raises."""

@@ -1,0 +1,222 @@
+"""Weights and optimizer state as they were when an iteration began.
+
+Kept before the first backward pass or optimizer step of an iteration: until then nobody changes
+them. Values are copied where that is worth its cost (pace.py). Otherwise the versions of all
+tensors are kept, which tell whether anything changed; where even that costs too much, the versions
+of the weights alone. What the containers hold is kept with the values: state that a first step
+made is taken away again, and learning rates, counters and histories (LBFGS) are as they were.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from itertools import chain
+from typing import Any, List, Optional, Tuple
+
+from paramedic.recovery.crash import Refused
+from paramedic.recovery.pace import TINY_NS, TINY_SHARE, Allowance, Pace
+from paramedic.recovery.tensors import Copies
+
+MAX_DEPTH = 5  # attributes → state → one weight's → history → tensor
+FLAT_DEPTH = 1  # state → one weight's
+# Code that is not torch's own is the likelier one to raise half-way: its copies may cost more.
+FOREIGN_NS = 200_000
+FOREIGN_SHARE = 0.1
+_NUMBERS = frozenset((int, float, bool, str, type(None)))
+
+
+class Kept:
+    """The values inside objects: containers by shallow copies, tensors as a list."""
+
+    def __init__(self) -> None:
+        self.tensors: List[Any] = []
+        self._containers: List[Tuple[Any, Any]] = []
+        # Whether all containers are those of a state of torch's usual form.
+        self.flat = True
+        self._tensor: Any = sys.modules["torch"].Tensor
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Notes a container or tensor, and what is in it; 0.2 µs each."""
+        if isinstance(value, self._tensor):
+            self.tensors.append(value)
+            return
+        if isinstance(value, dict):
+            self._containers.append((value, dict(value)))
+            value = value.values()
+        elif isinstance(value, list):
+            self._containers.append((value, list(value)))
+        elif not isinstance(value, tuple):
+            return
+        if depth > FLAT_DEPTH and value:
+            self.flat = False
+        if depth < MAX_DEPTH:
+            for item in value:
+                if type(item) not in _NUMBERS:  # they are in the shallow copy
+                    self.add(item, depth + 1)
+
+    def put_back(self) -> None:
+        """Gives the containers what they held; the tensors' values are somebody else's matter."""
+        for container, held in self._containers:
+            if isinstance(container, dict):
+                if container.keys() != held.keys():
+                    container.clear()
+                container.update(held)
+            else:
+                container[:] = held
+
+
+class Objects:
+    """Schedulers and gradient scalers: always kept, they are small."""
+
+    def __init__(self) -> None:
+        self._references: List[Any] = []
+        self._copies = Copies()
+        self._kept: Optional[Kept] = None
+
+    def watch(self, things: List[Any]) -> None:
+        """Keeps these from now on as well."""
+        known = {id(reference()) for reference in self._references}
+        self._references += [weakref.ref(thing) for thing in things if id(thing) not in known]
+
+    def keep(self) -> None:
+        """Keeps what there is now: 1-2 µs each."""
+        self._kept = None
+        if not self._references:
+            return
+        kept = Kept()
+        for reference in self._references:
+            thing = reference()
+            if thing is not None:
+                kept.add(vars(thing))
+        self._copies.take(kept.tensors)
+        self._kept = kept
+
+    def put_back(self) -> None:
+        """Gives them back what they held."""
+        if self._kept is not None:
+            self._kept.put_back()
+            self._copies.put_back()
+
+
+class Weights:
+    """The weights and state of one optimizer. The optimizer itself is held weakly."""
+
+    def __init__(self, pace: Pace, optimizer: Any) -> None:
+        self.reference = weakref.ref(optimizer, self._died)
+        self.name = type(optimizer).__name__
+        # Set when its step began in this iteration.
+        self.stepped = False
+        self._copying = Allowance(pace)
+        self._noting = Allowance(pace)
+        self._copies = Copies()
+        self._kept: Optional[Kept] = None
+        self._copied = False
+        # Of all tensors kept, or of the weights alone; empty where values are copied.
+        self._versions: List[int] = []
+        self._had_state = False
+        self._step: Any = None
+        self._stock = False
+        # What `_kept` was made of; empty where it has to be made each time.
+        self._signature: List[int] = []
+
+    def parameters(self) -> List[Any]:
+        """Those of the optimizer, in its order; none when it has died."""
+        optimizer = self.reference()
+        groups = [] if optimizer is None else optimizer.param_groups
+        return [parameter for group in groups for parameter in group["params"]]
+
+    def keep(self, parameters: List[Any]) -> None:
+        """Keeps what there is now; `parameters` as `parameters()` gives them."""
+        optimizer = self.reference()
+        if optimizer is None:
+            return
+        self.stepped = self._copied = False
+        self._versions = []
+        self._had_state = bool(optimizer.state)
+        step = vars(optimizer).get("step") or type(optimizer).step
+        if step is not self._step:
+            self._step, self._stock = step, _is_stock(optimizer, step)
+        tiny = (TINY_NS, TINY_SHARE) if self._stock else (FOREIGN_NS, FOREIGN_SHARE)
+        if self._copying.grants(*tiny) and self._copying.paid(self._copy, optimizer):
+            return
+        if self._noting.grants() and self._noting.paid(self._note, optimizer):
+            return
+        self._kept = Kept()
+        self._signature = []
+        for group in optimizer.param_groups:
+            self._kept.add(group, MAX_DEPTH)
+        self._versions = [parameter._version for parameter in parameters]
+
+    def _copy(self, optimizer: Any) -> bool:
+        self._copied = self._copies.take(self._describe(optimizer).tensors)
+        return self._copied
+
+    def _note(self, optimizer: Any) -> bool:
+        self._versions = [tensor._version for tensor in self._describe(optimizer).tensors]
+        return True
+
+    def _describe(self, optimizer: Any) -> Kept:
+        """What there is to keep: as a rule the same objects as in the iteration before."""
+        signature: List[int] = []
+        if self._stock:
+            for group in optimizer.param_groups:
+                signature.extend(map(id, group.values()))
+                signature.extend(map(id, group["params"]))
+            states = optimizer.state.values()
+            signature.extend(map(id, states))
+            signature.extend(map(id, chain.from_iterable(map(dict.values, states))))
+            if signature == self._signature and self._kept is not None:
+                return self._kept
+        self._kept = kept = Kept()
+        if self._stock:
+            for group in optimizer.param_groups:
+                kept.add(group, FLAT_DEPTH - 2)
+            kept.add(optimizer.state)
+        else:
+            kept.add(vars(optimizer))
+        self._signature = signature if kept.flat else []
+        return kept
+
+    def check(self) -> None:
+        """Raises Refused where `put_back` could not be exact."""
+        if self._kept is None or self._copied or self.reference() is None:
+            return
+        tensors = self._kept.tensors or self.parameters()
+        now = [tensor._version for tensor in tensors]
+        changed = sum(before != after for before, after in zip(self._versions, now))
+        if changed:
+            raise Refused(
+                f"{changed} of {len(now)} weights and states of {self.name} were changed in this "
+                "iteration, and copies of them would have cost more than the snapshot budget"
+            )
+        if self.stepped and self._had_state and not self._kept.tensors:
+            raise Refused(
+                f"the step of {self.name} had begun, and to keep track of its state would have "
+                "cost more than the snapshot budget"
+            )
+
+    def put_back(self) -> None:
+        """Gives weights and state the values they had; state that was made since is gone."""
+        optimizer = self.reference()
+        if self._kept is None or optimizer is None:
+            return
+        self._kept.put_back()
+        if self._copied:
+            self._copies.put_back()
+        elif not self._had_state:
+            optimizer.state.clear()
+
+    def _died(self, reference: Any) -> None:
+        self._kept = None
+        self._copies.drop()
+
+
+def _is_stock(optimizer: Any, step: Any) -> bool:
+    """Whether class and `step` are torch's own, the step neither replaced nor wrapped by the job:
+    then nothing hides in attributes, and nothing raises half-way."""
+    step = getattr(step, "__func__", step)
+    while hasattr(step, "__wrapped__"):
+        step = step.__wrapped__
+    modules = (type(optimizer).__module__, str(getattr(step, "__module__", "")))
+    return all(module.startswith("torch.") for module in modules)

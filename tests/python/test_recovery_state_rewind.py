@@ -1,0 +1,348 @@
+"""An iteration that crashed and is run again leaves the very bits of an undisturbed run."""
+
+import gc
+import random
+import sys
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import numpy
+import pytest
+import torch
+from paramedic.recovery import pace, rewind
+from paramedic.recovery.crash import Crash, Refused
+from torch import nn
+
+STEPS = 12
+LOOP = 7
+
+
+class Once(Exception):
+    """Raised once, in the middle of something."""
+
+
+def crash_of(error: BaseException) -> Crash:
+    return Crash(error, [], "MainThread", 0)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[rewind.IterationRewinder]:
+    """A rewinder whose hooks are taken out of torch again; all copies fit its budget."""
+    monkeypatch.setenv("PARAMEDIC_SNAPSHOT_BUDGET", "1000000")
+    for owner, name in (
+        (torch.autograd.graph, "log"),
+        (torch.optim.Optimizer, "__init__"),
+        (torch.optim.Optimizer, "zero_grad"),
+        (nn.Module, "zero_grad"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    yield rewind.IterationRewinder()
+    optimizers: Any = sys.modules["torch.optim.optimizer"]
+    optimizers._global_optimizer_pre_hooks.pop("paramedic.rewind", None)
+
+
+class Net(nn.Module):
+    """Dropout, running statistics, a power iteration, a counter bound anew, tied weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 16))
+        self.norm = nn.BatchNorm1d(16)
+        self.inner = nn.Linear(16, 16, bias=False)
+        self.tied = nn.Linear(16, 16, bias=False)
+        self.tied.weight = self.inner.weight
+        self.last = nn.Linear(16, 4)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mask", torch.ones(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls = self.calls + 1
+        h = nn.functional.dropout(self.norm(self.first(x)), 0.3, self.training)
+        h = Faulty.apply(torch.relu(self.tied(self.inner(h) * self.mask)))
+        return self.last(h)
+
+
+class Faulty(torch.autograd.Function):
+    """Raises once in the backward pass, when a part of the gradients is there already."""
+
+    armed = False
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        if Faulty.armed:
+            Faulty.armed = False
+            raise Once("backward")
+        return gradient
+
+
+class HalfStep(torch.optim.SGD):
+    """Raises once, when a part of the weights is updated already."""
+
+    armed = False
+
+    def step(self, closure: Any = None) -> Any:
+        result = super().step(closure)
+        if HalfStep.armed:
+            HalfStep.armed = False
+            raise Once("step")
+        return result
+
+
+OPTIMIZERS: Dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "momentum": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
+    "half step": lambda p: HalfStep(p, 0.05, momentum=0.9),
+    "Adam": lambda p: torch.optim.Adam(p, 0.01),
+    "foreach": lambda p: torch.optim.AdamW(p, 0.01, foreach=True, amsgrad=True),
+    "LBFGS": lambda p: torch.optim.LBFGS(p, 0.5, max_iter=3, history_size=2),
+}
+
+
+class Run:
+    """One training; crashes where it is told to, and rewinds."""
+
+    def __init__(
+        self,
+        own: Optional[rewind.IterationRewinder],
+        optimizer: str = "momentum",
+        every: int = 1,
+        to_none: bool = True,
+        amp: bool = False,
+    ) -> None:
+        torch.manual_seed(1)
+        random.seed(1)
+        numpy.random.seed(1)
+        self.own = own
+        self.every, self.to_none, self.amp = every, to_none, amp
+        self.net = Net()
+        self.optimizer = OPTIMIZERS[optimizer](self.net.parameters())
+        self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3, enabled=amp)
+        self.batches = torch.randn(STEPS, 16, 8)
+        self.labels = torch.randint(0, 4, (STEPS, 16))
+        self.crashes = 0
+
+    def go(self, where: str = "", at: int = -1) -> List[Any]:
+        generator, numbers = torch.Generator().manual_seed(5), numpy.random.default_rng(5)
+        for index in range(STEPS):
+            if self.own is not None:
+                self.own.mark(LOOP)
+            todo = where if index == at else ""
+            while True:
+                try:
+                    self.iteration(index, todo, generator, numbers)
+                    break
+                except Once as error:
+                    self.crashes += 1
+                    assert self.own is not None
+                    self.own.put_back(crash_of(error), LOOP)
+                    todo = ""
+        drawn = [torch.rand(2), torch.rand(2, generator=generator), numbers.random()]
+        drawn += [random.random(), random.gauss(0, 1), numpy.random.rand(), numpy.random.randn()]
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        state = [v for s in self.optimizer.state.values() for v in s.values()]
+        scale = [self.scaler.state_dict()]
+        return [list(self.net.state_dict().values()), drawn, rates, state, scale]
+
+    def iteration(self, index: int, todo: str, generator: Any, numbers: Any) -> None:
+        x = self.batches[index] + 0.01 * torch.randn(16, 8, generator=generator)
+        x = x + 0.01 * (random.gauss(0, 1) + numpy.random.randn() + numbers.random())
+
+        def closure() -> torch.Tensor:
+            if index % self.every == 0:
+                self.optimizer.zero_grad(set_to_none=self.to_none)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.amp):
+                output = self.net(x)
+                if todo == "forward":
+                    raise Once("forward")
+                loss = nn.functional.cross_entropy(output.float(), self.labels[index])
+            Faulty.armed = todo == "backward"
+            self.scaler.scale(loss).backward()
+            return loss
+
+        if isinstance(self.optimizer, torch.optim.LBFGS):
+            self.optimizer.step(closure)
+        else:
+            closure()
+            if index % self.every == self.every - 1:
+                HalfStep.armed = todo == "step"
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+        self.schedule.step()
+        if todo == "end":
+            raise Once("end")
+
+
+def same(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    return bool(first == second)
+
+
+# Of these only the half step raises half-way.
+PLACES = [(name, place) for name in OPTIMIZERS for place in ("forward", "backward", "end")]
+
+
+@pytest.mark.parametrize("at", [0, 1, 7])
+@pytest.mark.parametrize(("optimizer", "where"), [*PLACES, ("half step", "step")])
+def test_an_iteration_run_again_changes_nothing(
+    own: rewind.IterationRewinder, optimizer: str, where: str, at: int
+) -> None:
+    expected = Run(None, optimizer).go()
+    run = Run(own, optimizer)
+    assert same(run.go(where, at), expected)
+    assert run.crashes == 1
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("where", ["forward", "backward", "step", "end"])
+@pytest.mark.parametrize("at", [3, 4, 5])
+def test_gradients_that_accumulate_are_as_they_were(
+    own: rewind.IterationRewinder, where: str, at: int, to_none: bool
+) -> None:
+    expected = Run(None, "half step", every=3, to_none=to_none).go()
+    run = Run(own, "half step", every=3, to_none=to_none)
+    assert same(run.go(where, at), expected)
+    assert run.crashes == (1 if where != "step" or at == 5 else 0)
+
+
+@pytest.mark.parametrize("where", ["forward", "backward", "step", "end"])
+def test_mixed_precision_keeps_its_scale(own: rewind.IterationRewinder, where: str) -> None:
+    expected = Run(None, "half step", amp=True).go()
+    assert same(Run(own, "half step", amp=True).go(where, 5), expected)
+
+
+def test_weights_updated_by_hand_are_put_back(own: rewind.IterationRewinder) -> None:
+    def train(fail_at: int) -> List[torch.Tensor]:
+        torch.manual_seed(0)
+        net = nn.Linear(4, 2)
+        average = nn.Linear(4, 2).requires_grad_(False)
+        for index in range(8):
+            own.mark(LOOP)
+            for attempt in range(2):
+                loss = net(torch.randn(4, 4)).pow(2).mean()
+                loss.backward()
+                for weight in net.parameters():
+                    weight.data.sub_(0.1 * weight.grad)
+                    if index == fail_at and attempt == 0:
+                        own.put_back(crash_of(Once()), LOOP)
+                        break
+                    weight.grad = None
+                else:
+                    for mean, weight in zip(average.parameters(), net.parameters()):
+                        mean.data.lerp_(weight.data, 0.5)
+                    break
+        return [*net.parameters(), *average.parameters()]
+
+    assert same(train(5), train(-1))
+
+
+def test_state_that_a_first_step_made_is_gone_again(own: rewind.IterationRewinder) -> None:
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+    before = [weight.clone() for weight in net.parameters()]
+    own.mark(LOOP)
+    net(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+    assert optimizer.state
+    own.put_back(crash_of(Once()), LOOP)
+    assert not optimizer.state
+    assert same(list(net.parameters()), before)
+    assert all(weight.grad is None for weight in net.parameters())
+
+
+def test_what_could_not_be_exact_is_refused_and_nothing_is_changed(
+    own: rewind.IterationRewinder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace.Allowance, "grants", lambda *args: False)
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def iteration() -> None:
+        own.mark(LOOP)
+        net(torch.ones(1, 4)).sum().backward()
+
+    # GIVEN gradients of two iterations WHEN the second is put back THEN the first's are not known
+    iteration()
+    iteration()
+    gradient = net.weight.grad.clone()
+    with pytest.raises(Refused, match="gradients had accumulated over earlier iterations"):
+        own.put_back(crash_of(Once()), LOOP)
+    assert same(net.weight.grad, gradient)
+    # GIVEN a step WHEN there is no copy from before it THEN the weights are not known
+    optimizer.zero_grad()
+    iteration()
+    optimizer.step()
+    weights = [weight.clone() for weight in net.parameters()]
+    with pytest.raises(Refused, match="2 of 2 weights and states of Adam were changed"):
+        own.put_back(crash_of(Once()), LOOP)
+    assert same(list(net.parameters()), weights)
+    # GIVEN a crash before the step WHEN weights are not copied THEN they need not be
+    optimizer.zero_grad()
+    iteration()
+    own.put_back(crash_of(Once()), LOOP)
+    assert net.weight.grad is None
+
+
+def test_another_loop_in_between_is_refused(own: rewind.IterationRewinder) -> None:
+    with pytest.raises(Refused, match="another loop"):
+        own.put_back(crash_of(Once()), LOOP)
+    own.mark(LOOP)
+    own.mark(LOOP + 1)
+    with pytest.raises(Refused, match="another loop"):
+        own.put_back(crash_of(Once()), LOOP)
+
+
+def test_an_error_of_our_own_is_the_reason_given(own: rewind.IterationRewinder) -> None:
+    own.mark(LOOP)
+    own._buffers = None  # type: ignore[assignment]
+    own.mark(LOOP)
+    with pytest.raises(Refused, match="AttributeError"):
+        own.put_back(crash_of(Once()), LOOP)
+
+
+def test_backward_and_step_need_a_rewind_and_a_forward_pass_does_not(
+    own: rewind.IterationRewinder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.mark(LOOP)
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    monkeypatch.setattr(sys.modules["torch.optim.sgd"], "sgd", lambda *args, **kwargs: 1 // 0)
+    loss = net(torch.ones(1, 4)).sum()
+    loss.backward()
+
+    def needed(function: Callable[[], Any]) -> bool:
+        with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+            function()
+        return own.needs_rewind(crash_of(caught.value))
+
+    assert needed(loss.backward)
+    assert needed(lambda: torch.autograd.grad(loss, net.weight))
+    assert needed(optimizer.step)
+    assert not needed(lambda: net(torch.ones(1, 5)))
+
+
+def test_nothing_of_a_training_that_is_over_is_held(own: rewind.IterationRewinder) -> None:
+    def train() -> List[Any]:
+        net = Net()
+        optimizer = torch.optim.Adam(net.parameters())
+        average = torch.optim.swa_utils.AveragedModel(net)
+        for _ in range(5):
+            own.mark(LOOP)
+            loss = net(torch.randn(4, 8)).sum()
+            loss.backward()
+            optimizer.step()
+            average.update_parameters(net)
+        things = [net, optimizer, average, net.last.weight, net.last.weight.grad, loss]
+        return [weakref.ref(thing) for thing in things]
+
+    references = train()
+    gc.collect()
+    assert [reference() for reference in references] == [None] * len(references)
