@@ -1,10 +1,11 @@
 """How long an iteration takes, and whether a copy of something is worth its cost at each one.
 
-The rule: a copy is taken at each iteration when its measured cost is within the snapshot budget
-(a share of the iteration), or when it is tiny. Otherwise it is taken, and measured, once in a
-thousand iterations; the costs of a job change (a larger batch, a device that is no longer shared).
-The first iterations are always copied: there an optimizer makes its state, and most of what can go
-wrong in a step goes wrong.
+The rule: a copy is taken at each iteration when its measured cost is within the snapshot budget (a
+share of the iteration), or when it is tiny. Besides, a process may spend a quarter of a second on
+copies that cost more: a short job is covered from end to end, a long one in its first minutes,
+where most crashes are, and on the average of a day that is nothing. What is too costly is tried and
+measured once in a thousand iterations, since costs change (a larger batch, a device no longer
+shared). The first iterations are always copied: there an optimizer makes its state.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ DEFAULT_BUDGET_PERCENT = 0.3
 FIRST_COPIES = 3
 MEASURE_AGAIN_EVERY = 1024  # marks
 WINDOW = 16  # marks over which the length of an iteration is measured
+CREDIT_NS = 250_000_000
+CREDIT_SHARE = 0.1  # of an iteration, at most
 # Tiny: at most this long, and at most this share of the iteration.
 TINY_NS = 20_000
 TINY_SHARE = 0.02
@@ -38,6 +41,8 @@ class Pace:
     def __init__(self) -> None:
         self.marks = 0
         self.share = budget_share()
+        # A budget of nothing is a wish for nothing.
+        self.credit_ns = float(CREDIT_NS) if self.share else 0.0
         self._iteration_ns = 0.0
         self._since_marks = 0
         self._since_ns = perf_counter_ns()
@@ -67,6 +72,9 @@ class Allowance:
         pace = self._pace
         iteration = pace.iteration_ns(perf_counter_ns())
         if self._cost_ns <= max(pace.share * iteration, min(tiny_ns, tiny_share * iteration)):
+            return True
+        if self._cost_ns <= min(pace.credit_ns, CREDIT_SHARE * iteration):
+            pace.credit_ns -= self._cost_ns
             return True
         return pace.marks % MEASURE_AGAIN_EVERY == 0
 

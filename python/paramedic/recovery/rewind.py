@@ -16,12 +16,13 @@ import weakref
 from _thread import get_ident
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any, Dict, List, Set
+from typing import Any, Callable, Dict, List, Set
 
 from paramedic.recovery.buffers import Buffers
 from paramedic.recovery.crash import Crash, Refused
 from paramedic.recovery.found import search
 from paramedic.recovery.gradients import Gradients
+from paramedic.recovery.memory import library_frames
 from paramedic.recovery.pace import Pace
 from paramedic.recovery.random_state import RandomState
 from paramedic.recovery.weights import Objects, Weights
@@ -74,8 +75,12 @@ class IterationRewinder:
         # Whether gradients and weights of this iteration are kept.
         self._kept = False
         self._zeroed = False
+        # Autograd's number at the mark: graphs of this iteration have greater ones.
+        self.sequence = -1
+        self._next_sequence: Callable[[], int] = lambda: -1
         self._next_search_ns = 0
         self._searches = 0
+        self._models: List["weakref.ref[Any]"] = []
         self._stale = True
 
     def mark(self, loop: int = 0) -> None:
@@ -90,6 +95,7 @@ class IterationRewinder:
                 self._look(sys._getframe(1), loop)
             self._random.keep()
             self._buffers.keep()
+            self.sequence = self._next_sequence()
         except Exception as error:
             self._fail(error)
 
@@ -113,6 +119,11 @@ class IterationRewinder:
             raise Refused(
                 f"putting back failed half-way: {type(error).__name__}: {error}"
             ) from error
+
+    def models(self) -> List[Any]:
+        """The models that the frames held when they were looked through last."""
+        models = [reference() for reference in self._models]
+        return [model for model in models if model is not None]
 
     def needs_rewind(self, crash: Crash) -> bool:
         """Whether the crashed statement stands in a backward pass or an optimizer's step."""
@@ -176,8 +187,10 @@ class IterationRewinder:
                 self._stale = True
                 return
             self._torch = torch
+            self._next_sequence = torch.autograd._get_sequence_nr
             _hook_in(torch, self)
         found = search(frame)
+        self._models = [weakref.ref(model) for model in found.models]
         for optimizer in found.optimizers + _watched_optimizers():
             self._add(optimizer)
         owned = {id(p) for o in self._owned.values() for p in o.weights.parameters()}
@@ -282,20 +295,6 @@ class IterationRewinder:
         self._owned, self._loose = {}, []
         self._buffers = Buffers(self._pace)
         self._objects = Objects()
-
-
-def library_frames(crash: Crash) -> List[FrameType]:
-    """The frames that the crashed statement had called, outermost first."""
-    frames: List[FrameType] = []
-    trace = crash.exception.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    crashed = crash.frames[-1].frame if crash.frames else None
-    for index in range(len(frames) - 1, -1, -1):
-        if frames[index] is crashed:
-            return frames[index + 1 :]
-    return frames
 
 
 def _watched_optimizers() -> List[Any]:

@@ -137,7 +137,8 @@ class Weights:
         step = vars(optimizer).get("step") or type(optimizer).step
         if step is not self._step:
             self._step, self._stock = step, _is_stock(optimizer, step)
-        tiny = (TINY_NS, TINY_SHARE) if self._stock else (FOREIGN_NS, FOREIGN_SHARE)
+        stock = self._stock and not _has_hooks(optimizer)
+        tiny = (TINY_NS, TINY_SHARE) if stock else (FOREIGN_NS, FOREIGN_SHARE)
         if self._copying.grants(*tiny) and self._copying.paid(self._copy, optimizer):
             return
         if self._noting.grants() and self._noting.paid(self._note, optimizer):
@@ -210,6 +211,12 @@ class Weights:
     def _died(self, reference: Any) -> None:
         self._kept = None
         self._copies.drop()
+
+
+def _has_hooks(optimizer: Any) -> bool:
+    """Whether the job's own code runs before or after the step."""
+    before = getattr(optimizer, "_optimizer_step_pre_hooks", None)
+    return bool(before or getattr(optimizer, "_optimizer_step_post_hooks", None))
 
 
 def _is_stock(optimizer: Any, step: Any) -> bool:
