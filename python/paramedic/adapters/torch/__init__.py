@@ -6,6 +6,7 @@ only.
 """
 
 import functools
+import os
 import sys
 from time import perf_counter_ns
 from typing import Any, List, Optional
@@ -36,6 +37,10 @@ def attach(torch: Any) -> "Adapter":
         adapter = Adapter(torch)
         _attached.append(adapter)
         adapter.watch()
+        if os.environ.get("PARAMEDIC_ON_CRASH", "fail") != "fail":
+            from paramedic.recovery import samples
+
+            samples.install()
     return _attached[0]
 
 
