@@ -4,6 +4,8 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
+# Debian's RE2 has no CMake package of its own.
+find_library(RE2_LIBRARY re2 REQUIRED)
 if(PARAMEDIC_TESTS)
   find_package(GTest REQUIRED)
 endif()

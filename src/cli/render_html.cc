@@ -278,6 +278,49 @@ std::string problem(const Problem& problem) {
   return html + "</dl></article>\n";
 }
 
+// The crash for which the job waits, or of which it died.
+std::string failure(const Report& report) {
+  const Json& failure = report.info.failure;
+  if (!failure.is_object()) return "";
+  const bool is_paused = report.info.status == "paused";
+  std::string html =
+      fmt::format(R"(<article class="{0}"><h3><span class="{0}">{1}</span><span>{2}</span></h3>)"
+                  "\n<p>{3}</p>\n<dl>\n",
+                  is_paused ? "warning" : "error", is_paused ? "paused" : "failed",
+                  escape_html(exception_of(failure)), escape_html(failure_message(failure)));
+  if (report.failure_place) {
+    rules::Finding place;
+    place.where = report.failure_place;
+    std::string source = "<code>" + escape_html(where_text(place)) + "</code>";
+    std::string line = clean(report.failure_quote.line);
+    line.erase(0, line.find_first_not_of(' '));
+    if (!line.empty()) source += "<pre>" + escape_html(line) + "</pre>";
+    html += definition("where", source);
+  }
+  if (is_paused) {
+    html += definition("repair", "<code>paramedic attach " + escape_html(report.name) + "</code>");
+  }
+  return html + "</dl></article>\n";
+}
+
+std::string repairs(const Report& report) {
+  if (report.repairs.empty()) return "";
+  std::string html = heading("repairs") +
+                     "<table>\n<tr><th class=\"number\">step</th><th>rank</th><th>kind</th>"
+                     "<th>by</th><th>where</th><th>exception</th><th class=\"number\">ms</th>"
+                     "<th>patch</th></tr>\n";
+  for (const store::RepairRow& row : report.repairs) {
+    const std::string where = row.file.empty() ? "" : fmt::format("{}:{}", row.file, row.line);
+    html += fmt::format(
+        "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td class=\"number\">{:.1f}</td><td>{}</td></tr>\n",
+        row.step < 0 ? "" : std::to_string(row.step), row.rank, escape_html(row.kind),
+        escape_html(row.by), escape_html(where), escape_html(row.exception), row.took_ms,
+        escape_html(row.patch));
+  }
+  return html + "</table>\n";
+}
+
 std::string verdict(const Report& report) {
   const size_t errors = report.count(rules::Severity::kError);
   const size_t warnings = report.count(rules::Severity::kWarning);
@@ -285,6 +328,7 @@ std::string verdict(const Report& report) {
     return fmt::format(R"(<span class="{}">{}</span>)", errors > 0 ? "error" : "warning",
                        counted(errors + warnings, "problem"));
   }
+  if (report.info.status == "paused") return R"(<span class="warning">paused</span>)";
   if (std::string_view(report.health()) == "failed") return R"(<span class="error">failed</span>)";
   return report.info.framework.empty() ? "<span>nothing seen</span>"
                                        : R"(<span class="good">healthy</span>)";
@@ -413,9 +457,9 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string render_html(const Report& report) {
-  std::string body = header(report);
+  std::string body = header(report) + failure(report);
   for (const Problem& each : report.problems) body += problem(each);
-  body += curves(report) + times(report) + ranks(report.info) + lists(report);
+  body += repairs(report) + curves(report) + times(report) + ranks(report.info) + lists(report);
   body += fmt::format("<footer>{} · made by paramedic</footer>\n", escape_html(report.info.dir));
   return filled(report_template(), escape_html(report.name) + " · paramedic", body);
 }

@@ -63,6 +63,7 @@ TEST(RenderText, golden_reports) {
   expect_golden("report-vanishing.txt", render_text(vanishing_report(), {80, false}));
   expect_golden("report-nan.txt", render_text(nan_report(), {80, false}));
   expect_golden("report-empty.txt", render_text(empty_report(), {80, false}));
+  expect_golden("report-paused.txt", render_text(paused_report(), {80, false}));
   expect_golden("report-narrow.txt", render_text(vanishing_report(), {44, false}));
   expect_golden("report-wide.txt", render_text(nan_report(), {120, false}));
   expect_golden("report-color.txt", render_text(vanishing_report(), {80, true}));
@@ -70,7 +71,7 @@ TEST(RenderText, golden_reports) {
 
 TEST(RenderText, keeps_to_every_width) {
   for (const Report& report :
-       {healthy_report(), vanishing_report(), nan_report(), empty_report()}) {
+       {healthy_report(), vanishing_report(), nan_report(), empty_report(), paused_report()}) {
     for (int width = 40; width <= 200; width += 16) {
       expect_lines_within(render_text(report, {width, false}), width);
     }
@@ -145,6 +146,7 @@ TEST(Plot, folding_merges_no_matter_how_far_apart_the_steps_are) {
 
 TEST(RenderJson, holds_every_field_of_the_contract) {
   expect_golden("report-vanishing.json", render_json(vanishing_report()).dump(1) + "\n");
+  expect_golden("report-paused.json", render_json(paused_report()).dump(1) + "\n");
   expect_golden("report-empty.json", render_json(empty_report()).dump(1) + "\n");
   EXPECT_EQ(render_json(healthy_report())["health"], "healthy");
   EXPECT_EQ(render_json(vanishing_report())["health"], "problems");
@@ -153,7 +155,7 @@ TEST(RenderJson, holds_every_field_of_the_contract) {
 
 TEST(RenderHtml, is_one_well_formed_file_without_outside_resources) {
   for (const Report& report :
-       {healthy_report(), vanishing_report(), nan_report(), empty_report()}) {
+       {healthy_report(), vanishing_report(), nan_report(), empty_report(), paused_report()}) {
     const std::string html = render_html(report);
     EXPECT_EQ(first_imbalance(html), "") << report.name;
     for (const char* outside : {"http://", "https://", "src=", "url(", "@import", "<link"}) {

@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kHeatRowsMax = 24;
 constexpr size_t kLossPlotsMax = 3;
 constexpr size_t kTensorsShown = 4;
-constexpr int kFieldWidth = 8;  // of "where", "fix", "also"
+constexpr size_t kRepairsShown = 12;  // the newest
+constexpr int kFieldWidth = 8;        // of "where", "fix", "also"
 
 Style style_of(rules::Severity severity) {
   switch (severity) {
@@ -40,7 +41,9 @@ class TextReport {
 
   std::string render() {
     header();
+    pause();
     problems();
+    repairs();
     curves();
     heat();
     times();
@@ -87,6 +90,9 @@ class TextReport {
     if (errors + warnings > 0) {
       verdict = counted(errors + warnings, "problem");
       style = errors > 0 ? Style::kError : Style::kWarning;
+    } else if (report_.info.status == "paused") {
+      verdict = "paused";
+      style = Style::kWarning;
     } else if (std::string_view(report_.health()) == "failed") {
       verdict = "failed";
       style = Style::kError;
@@ -167,6 +173,34 @@ class TextReport {
     }
     if (others.empty()) return;
     field("also", joined(others, ", ") + (more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+
+  // The crash for which the job waits, or of which it died.
+  void pause() {
+    const Json& failure = report_.info.failure;
+    if (!failure.is_object()) return;
+    const bool is_paused = report_.info.status == "paused";
+    line();
+    line(paint_(is_paused ? Style::kWarning : Style::kError, is_paused ? "paused" : "failed") +
+         "  " + paint_(Style::kBold, cut(clean(exception_of(failure)), width_ - 8)));
+    const std::string message = clean(failure_message(failure));
+    for (const std::string& part : wrap(message, width_ - 3)) line("   " + part);
+    if (report_.failure_place) {
+      Problem place;
+      place.finding.where = report_.failure_place;
+      place.quote = report_.failure_quote;
+      source(place);
+    }
+    if (is_paused) field("repair", "paramedic attach " + report_.name);
+  }
+
+  void repairs() {
+    if (report_.repairs.empty()) return;
+    title("repairs", {counted(report_.repairs.size(), "repair")});
+    const size_t shown = std::min(report_.repairs.size(), kRepairsShown);
+    for (size_t i = report_.repairs.size() - shown; i < report_.repairs.size(); i++) {
+      line("  " + cut(repair_text(report_.repairs[i]), width_ - 2));
+    }
   }
 
   void problems() {
@@ -310,6 +344,28 @@ std::string steps_text(const rules::Finding& finding) {
     return fmt::format("step {}", *finding.step);
   }
   return fmt::format("steps {}–{}", *finding.step, *finding.last_step);
+}
+
+std::string exception_of(const Json& failure) {
+  const auto exception = failure.find("exception");
+  const std::string type = exception == failure.end() ? "" : string_or(*exception, "type", "");
+  return type.empty() ? string_or(failure, "title", "") : type;
+}
+
+std::string failure_message(const Json& failure) {
+  const auto exception = failure.find("exception");
+  return exception == failure.end() ? "" : string_or(*exception, "message", "");
+}
+
+std::string repair_text(const store::RepairRow& row) {
+  std::string text = row.step < 0 ? "" : fmt::format("step {}  ", row.step);
+  text += fmt::format("rank {}  {} by {}  ", row.rank, clean(row.kind), clean(row.by));
+  if (!row.file.empty()) {
+    text += fmt::format("{}:{} ", clean(row.file.substr(row.file.find_last_of('/') + 1)), row.line);
+  }
+  text += fmt::format("{}  {:.1f} ms", clean(row.exception), row.took_ms);
+  if (!row.patch.empty()) text += "  " + clean(row.patch);
+  return text;
 }
 
 std::vector<std::string> status_parts(const Report& report) {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 
 #include "cli/command.h"
+#include "cli/places.h"
 #include "cli/runs.h"
 #include "cli/text.h"
 #include "recovery/desk.h"
@@ -23,21 +23,6 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kFlags = {{{"retry"
                                                                         {"rewind", "rewind"},
                                                                         {"rollback", "rollback"},
                                                                         {"abort", "abort"}}};
-
-// "train.py:31"
-Result<std::pair<std::string, int32_t>> parse_place(const std::string& text) {
-  const size_t colon = text.find_last_of(':');
-  int32_t line = 0;
-  if (colon != std::string::npos && colon > 0) {
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, line);
-    if (error == std::errc{} && stop == end && line > 0) {
-      return std::pair(text.substr(0, colon), line);
-    }
-  }
-  return invalid_argument(fmt::format("repair: --at: '{}' is no place in a file", clean(text)),
-                          "such as --at train.py:31");
-}
 
 Result<recovery::Repair> chosen_repair(const Arguments& arguments) {
   recovery::Repair repair;
@@ -80,6 +65,7 @@ Result<Json> carry_out(const std::string& folder, const recovery::Repair& repair
   }
   ControlMessage message{ControlType::kRepair, repair.to_json()};
   message.fields["rank"] = rank ? Json(*rank) : Json(nullptr);
+  message.fields["others"] = !rank;
   PARAMEDIC_TRY(client->send(message));
   auto answer = client->receive(-1);
   if (!answer.ok()) {

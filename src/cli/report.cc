@@ -259,6 +259,14 @@ Status read_problems(store::RunReader& reader, Report& report) {
   return {};
 }
 
+std::optional<rules::Where> place_of(const Json& failure) {
+  const auto where = failure.is_object() ? failure.find("where") : failure.end();
+  if (where == failure.end() || !where->is_object()) return std::nullopt;
+  return rules::Where{string_or(*where, "file", ""),
+                      static_cast<int32_t>(integer_or(*where, "line", 0)),
+                      string_or(*where, "function", "")};
+}
+
 }  // namespace
 
 const char* Report::health() const {
@@ -306,6 +314,8 @@ Result<Report> build_report(store::RunReader& reader, double now) {
   const std::string& dir = report.info.dir;
   report.name = dir.substr(dir.find_last_of('/') + 1);
   PARAMEDIC_TRY(read_problems(reader, report));
+  report.failure_place = place_of(report.info.failure);
+  if (report.failure_place) report.failure_quote = quote_source(*report.failure_place, report.info);
   GradientPass gradients(report);
   PARAMEDIC_TRY(reader.read_stats([&](const store::StatsRow& row) {
     gradients.add(row);

@@ -48,6 +48,8 @@ struct Report {
   std::string name;               // the folder's own
   double now = 0;                 // seconds since 1970 UTC: the end of the bar of a live run
   std::vector<Problem> problems;  // most severe first, then by step
+  std::optional<rules::Where> failure_place;  // of info.failure
+  Quote failure_quote;
   std::vector<store::RepairRow> repairs;  // in the order of time
   std::vector<Series> losses;             // most values first
   std::vector<Series> rates;              // learning rates

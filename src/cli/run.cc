@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <optional>
 
 #include "cli/command.h"
@@ -12,7 +14,8 @@ Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.command().empty()) {
     return invalid_argument("run: there is no command to run", "paramedic run -- python train.py");
   }
-  PARAMEDIC_ASSIGN(const supervise::JobOptions options, job_options(arguments, console));
+  PARAMEDIC_ASSIGN(supervise::JobOptions options, job_options(arguments, console));
+  options.has_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   PARAMEDIC_ASSIGN(const supervise::JobOutcome outcome, supervise::run_job(options));
   std::optional<store::RunInfo> info;
   if (!outcome.run_dir.empty()) {
@@ -33,11 +36,16 @@ Command run_command() {
       "Starts the command as it was typed, captures statistics inside the training process, judges "
       "them while the job runs, and says at the end what is wrong. The job's output, exit code and "
       "results are the same as without Paramedic; a job never fails because of it.\n\n"
+      "An exception that would end the job pauses it where it stands. With --on-crash auto the "
+      "policies (docs/recovery.md) repair what they can, and where none fits whoever sits at the "
+      "terminal is asked; without a terminal the job then fails as it would have.\n\n"
       "The `--` may be left out when the command does not begin with a dash. The exit code is the "
       "job's own, 128+N after signal N, and 75 when --stop-on stopped the job.";
   command.options = job_option_list();
   command.takes_command = true;
   command.examples = {
+      {"paramedic run --on-crash wait --wait-limit 12h -- python train.py",
+       "overnight: a crash waits for you, with everything that it knows"},
       {"paramedic run -- python train.py --epochs 3", "what you typed before, with two words more"},
       {"paramedic run --name digits-3 -- torchrun --nproc-per-node 2 train.py",
        "a distributed job, under a name of your own"},

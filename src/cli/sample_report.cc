@@ -172,6 +172,41 @@ Report nan_report() {
   return report;
 }
 
+Report paused_report() {
+  Report report = base_report("digits-wait", 60);
+  report.info.status = "paused";
+  report.info.exit_code.reset();
+  report.info.ended.reset();
+  report.info.ranks[0].status = "paused";
+  report.info.failure = {
+      {"title", "ValueError: too few"},
+      {"where", {{"file", "train.py"}, {"line", 31}, {"function", "Net.forward"}}},
+      {"exception", {{"type", "ValueError"}, {"message", "expected 10 classes, got <11>"}}}};
+  report.failure_place = rules::Where{"train.py", 31, "Net.forward"};
+  report.failure_quote = {"        return self.head(x, classes=10)", false};
+  store::RepairRow first;
+  first.time_ns = int64_t{1796000003} * 1'000'000'000;
+  first.step = 12;
+  first.file = "/home/ada/digits/io.py";
+  first.line = 7;
+  first.function = "save";
+  first.exception = "OSError";
+  first.message = "[Errno 116] Stale file handle";
+  first.kind = "retry";
+  first.by = "policy";
+  first.took_ms = 0.8;
+  store::RepairRow second = first;
+  second.step = 40;
+  second.exception = "TypeError";
+  second.kind = "edit";
+  second.by = "person";
+  second.took_ms = 3.25;
+  second.patch = "repairs/1.patch";
+  report.repairs = {first, second};
+  report.losses = {loss_curve("train.py:41", 60, 2.31, 0.9)};
+  return report;
+}
+
 Report empty_report() {
   Report report = base_report("run<1>\x1b[31m", 0);
   report.info.command = {"sh", "-c", "echo '</script>'"};

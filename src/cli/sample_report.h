@@ -12,5 +12,7 @@ Report vanishing_report();
 Report nan_report();
 // Nothing was seen; hostile names.
 Report empty_report();
+// A run that waits for its second repair.
+Report paused_report();
 
 }  // namespace paramedic::cli

@@ -14,6 +14,8 @@ using record::ControlType;
 constexpr size_t kCasesMax = 256;
 constexpr size_t kServedMax = 1000;
 constexpr size_t kReasonBytesMax = 4096;
+// A process that needs one policy so often makes progress of no use to anybody.
+constexpr int kPolicyUsesMax = 10'000;
 
 double sum_of(const Json& parts) {
   double sum = 0;
@@ -95,15 +97,42 @@ bool Desk::open(uint64_t connection, const Json& fields) {
   its.connection = connection;
   its.crash = std::move(crash).value();
   its.since_ns = clock_.monotonic_ns();
+  its.attempt = its.crash.repeats;
+  decide(its);
+  return true;
+}
+
+// What helped another rank, then the policies, then a person.
+void Desk::decide(Case& its) {
+  if (try_known(its) || try_policy(its)) return;
+  if (!options_.asks_person) return end(its, "no policy helps here");
+  its.state = State::kWaiting;
+  world_.on_pause(its.crash);
+  world_.on_change();
+}
+
+bool Desk::try_known(Case& its) {
   const auto known = served_.find(its.crash.fault());
-  if (known != served_.end() && known->second.pids.insert(its.crash.pid).second) {
-    start(its, known->second.repair, std::nullopt, true);
-  } else if (options_.asks_person) {
-    world_.on_pause(its.crash);
-    world_.on_change();
-  } else {
-    end(its, "no policy helps here");
+  if (known == served_.end() || !known->second.pids.insert(its.crash.pid).second) return false;
+  start(its, known->second.repair, std::nullopt, true);
+  return true;
+}
+
+bool Desk::try_policy(Case& its) {
+  if (options_.policies == nullptr) return false;
+  auto remedy = options_.policies->remedy(its.crash, its.attempt);
+  while (remedy && its.refused.contains(remedy->repair.kind)) {
+    remedy = options_.policies->remedy(its.crash, ++its.attempt);
   }
+  if (!remedy || ++uses_[{its.crash.pid, remedy->policy}] > kPolicyUsesMax) return false;
+  world_.on_remedy(its.crash, *remedy);
+  if (remedy->pause_ns == 0) {
+    start(its, std::move(remedy->repair), std::nullopt, false);
+    return true;
+  }
+  its.state = State::kPausing;
+  its.repair = std::move(remedy->repair);
+  its.due_ns = clock_.monotonic_ns() + remedy->pause_ns;
   return true;
 }
 
@@ -128,17 +157,16 @@ bool Desk::on_refused(uint64_t connection, const Json& fields) {
   Case* its = of_connection(connection);
   if (its == nullptr || its->state != State::kRepairing) return false;
   const std::string reason = reason_of(fields);
-  its->state = State::kWaiting;
   if (its->asker) {
     world_.send(*its->asker,
                 {ControlType::kRefused, outcome_json(false, its->repair, &its->crash, 0, reason)});
     its->asker.reset();
-  } else if (options_.asks_person) {
-    world_.on_pause(its->crash);
-  } else {
-    end(*its, reason);
+    its->state = State::kWaiting;
+    world_.on_change();
+    return true;
   }
-  world_.on_change();
+  if (its->repair.by == "policy") its->refused.insert(its->repair.kind);
+  decide(*its);
   return true;
 }
 
@@ -175,7 +203,7 @@ void Desk::repair(uint64_t connection, const Json& fields) {
     world_.on_change();
     return;
   }
-  start(*its, std::move(asked).value(), connection, !rank);
+  start(*its, std::move(asked).value(), connection, bool_or(fields, "others", !rank));
 }
 
 // Without a question: all that waits, one message each, then `done`.
@@ -251,8 +279,11 @@ void Desk::left(uint64_t connection) {
 void Desk::tick() {
   const int64_t now_ns = clock_.monotonic_ns();
   for (Case& its : cases_) {
-    if (its.state != State::kWaiting || now_ns - its.since_ns < options_.wait_limit_ns) continue;
-    end(its, "nobody repaired it within the limit");
+    if (its.state == State::kPausing && now_ns >= its.due_ns) {
+      start(its, Repair(its.repair), std::nullopt, false);
+    } else if (its.state == State::kWaiting && now_ns - its.since_ns >= options_.wait_limit_ns) {
+      end(its, "nobody repaired it within the limit");
+    }
   }
 }
 
@@ -290,7 +321,8 @@ Desk::Case* Desk::waiting_case(std::optional<int32_t> rank, std::string& why_not
       ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", its.crash.rank);
       continue;
     }
-    if (its.state == State::kWaiting) return &its;
+    // Who does not want to wait for the policy need not.
+    if (its.state == State::kWaiting || its.state == State::kPausing) return &its;
     why_not = fmt::format("rank {} is being repaired by somebody else", its.crash.rank);
   }
   if (why_not.empty()) {

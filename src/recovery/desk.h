@@ -15,13 +15,15 @@
 #include "base/clock.h"
 #include "record/control.h"
 #include "recovery/crash.h"
+#include "recovery/policies.h"
 #include "recovery/repair.h"
 #include "store/rows.h"
 
 namespace paramedic::recovery {
 
 struct DeskOptions {
-  bool asks_person = true;  // else a crash that nothing else helps ends the job at once
+  const Policies* policies = nullptr;  // null: none; must outlive the desk
+  bool asks_person = true;             // else a crash that nothing else helps ends the job at once
   int64_t wait_limit_ns = 3'600'000'000'000;
 };
 
@@ -34,6 +36,8 @@ class DeskWorld {
   virtual ~DeskWorld() = default;
 
   virtual void send(uint64_t connection, const record::ControlMessage& message) = 0;
+  // A policy found a remedy, which is tried after its pause.
+  virtual void on_remedy(const Crash& crash, const Remedy& remedy) = 0;
   // A person is waited for from now on.
   virtual void on_pause(const Crash& crash) = 0;
   // `waiting()` or `failure()` is another one.
@@ -50,7 +54,8 @@ class Desk {
   bool take(uint64_t connection, const record::ControlMessage& message);
   // The other side of `connection` has hung up.
   void left(uint64_t connection);
-  // Lets those go for whom nobody came within the limit. About ten times a second.
+  // Does what is due: remedies after their pause, and lets those go for whom nobody came within the
+  // limit. About ten times a second.
   void tick();
   // Whether we owe `connection` an answer, so that its silence is fine.
   [[nodiscard]] bool is_patient(uint64_t connection) const;
@@ -62,6 +67,7 @@ class Desk {
 
  private:
   enum class State : uint8_t {
+    kPausing,    // until a remedy is due
     kWaiting,    // for a person
     kRepairing,  // the process tries `repair`
     kEnding,     // it was told to fail
@@ -70,17 +76,23 @@ class Desk {
     uint64_t connection = 0;
     Crash crash;
     int64_t since_ns = 0;
+    int64_t due_ns = 0;  // of the remedy
     State state = State::kWaiting;
     Repair repair;
     std::optional<uint64_t> asker;   // who wants to know how `repair` went
     std::optional<uint64_t> viewer;  // who asked a question of the frame
     bool is_for_all = false;         // `repair` may serve other ranks with the same fault
+    int attempt = 0;                 // of the policy
+    std::set<std::string> refused;   // kinds of remedies
   };
 
   bool open(uint64_t connection, const Json& fields);
   bool on_resumed(uint64_t connection, const Json& fields);
   bool on_refused(uint64_t connection, const Json& fields);
   bool on_view(uint64_t connection, const Json& fields);
+  void decide(Case& its);
+  bool try_known(Case& its);
+  bool try_policy(Case& its);
   void repair(uint64_t connection, const Json& fields);
   void look(uint64_t connection, const Json& fields);
   void start(Case& its, Repair repair, std::optional<uint64_t> asker, bool is_for_all);
@@ -101,6 +113,7 @@ class Desk {
     std::set<int32_t> pids;
   };
   std::map<Fault, Served> served_;
+  std::map<std::pair<int32_t, std::string>, int> uses_;  // of each policy in each process
   Json failure_ = nullptr;
 };
 

@@ -24,6 +24,7 @@ class FakeWorld : public DeskWorld {
   void send(uint64_t connection, const ControlMessage& message) override {
     sent.push_back({connection, message});
   }
+  void on_remedy(const Crash&, const Remedy& remedy) override { remedies.push_back(remedy.policy); }
   void on_pause(const Crash& crash) override { paused.push_back(crash.rank); }
   void on_change() override { changes++; }
   void on_repair(store::RepairRow row, const Repair&) override {
@@ -42,13 +43,15 @@ class FakeWorld : public DeskWorld {
 
   std::vector<Sent> sent;
   std::vector<int32_t> paused;
+  std::vector<std::string> remedies;
   std::vector<store::RepairRow> rows;
   int changes = 0;
 };
 
 class DeskTest : public testing::Test {
  protected:
-  explicit DeskTest(bool asks_person = true) : desk_({asks_person, 60 * kSecond}, world_, clock_) {}
+  explicit DeskTest(bool asks_person = true, const Policies* policies = nullptr)
+      : desk_({policies, asks_person, 60 * kSecond}, world_, clock_) {}
 
   static Json crash_fields(int rank, const std::string& exception = "ValueError", int line = 7) {
     return {{"rank", rank},
@@ -278,6 +281,99 @@ TEST_F(UnattendedDeskTest, a_crash_that_nothing_helps_ends_the_job_at_once) {
   EXPECT_TRUE(world_.paused.empty());
   EXPECT_TRUE(desk_.waiting().empty());
   EXPECT_EQ(desk_.failure()["exception"]["type"], "ValueError");
+}
+
+// A table of its own: E is retried at once and after two seconds, F is rolled back or skipped.
+const Policies& table() {
+  static const Policies kTable = [] {
+    const std::vector<EmbeddedFile> files = {
+        {"again.toml",
+         "title = 'again'\n[[match]]\nexception = 'E'\n[[remedy]]\nkind = 'retry'\n"
+         "pauses_s = [0, 2]\n"},
+        {"back.toml",
+         "title = 'back'\n[[match]]\nexception = 'F'\n[[remedy]]\nkind = 'rollback'\n"
+         "[[remedy]]\nkind = 'skip'\n"}};
+    return Policies::parse(files).value();
+  }();
+  return kTable;
+}
+
+class PolicyDeskTest : public DeskTest {
+ protected:
+  PolicyDeskTest() : DeskTest(false, &table()) {}
+};
+
+class AttendedPolicyDeskTest : public DeskTest {
+ protected:
+  AttendedPolicyDeskTest() : DeskTest(true, &table()) {}
+};
+
+TEST_F(PolicyDeskTest, a_policy_repairs_without_a_pause) {
+  crash(1, 0, "E");
+  EXPECT_TRUE(was_told_to(1, "retry"));
+  EXPECT_TRUE(desk_.waiting().empty());
+  EXPECT_EQ(world_.changes, 0);
+  EXPECT_TRUE(resumed(1));
+  ASSERT_EQ(world_.rows.size(), 1U);
+  EXPECT_EQ(world_.rows[0].by, "policy");
+  EXPECT_TRUE(desk_.failure().is_null());
+}
+
+TEST_F(PolicyDeskTest, a_crash_without_progress_is_tried_again_after_a_pause_and_then_not) {
+  Json again = crash_fields(0, "E");
+  again["repeats"] = 1;
+  desk_.take(1, {ControlType::kCrash, again});
+  clock_.advance(kSecond);
+  desk_.tick();
+  EXPECT_FALSE(was_told_to(1, "retry"));
+  EXPECT_TRUE(desk_.is_patient(1));
+  clock_.advance(kSecond);
+  desk_.tick();
+  EXPECT_TRUE(was_told_to(1, "retry"));
+  resumed(1);
+  again["repeats"] = 2;
+  desk_.take(2, {ControlType::kCrash, again});
+  EXPECT_FALSE(was_told_to(2, "retry"));
+  EXPECT_NE(world_.to(2, ControlType::kGone), nullptr);
+}
+
+TEST_F(PolicyDeskTest, a_remedy_that_is_refused_gives_way_to_the_next_kind) {
+  crash(1, 0, "F");
+  EXPECT_TRUE(was_told_to(1, "rollback"));
+  EXPECT_TRUE(refused(1));
+  EXPECT_TRUE(was_told_to(1, "skip"));
+  EXPECT_TRUE(refused(1));
+  EXPECT_NE(world_.to(1, ControlType::kGone), nullptr);
+  EXPECT_TRUE(world_.rows.empty());
+  EXPECT_EQ(world_.remedies, (std::vector<std::string>{"back", "back"}));
+}
+
+TEST_F(PolicyDeskTest, a_process_that_dies_during_the_pause_is_forgotten) {
+  Json again = crash_fields(0, "E");
+  again["repeats"] = 1;
+  desk_.take(1, {ControlType::kCrash, again});
+  desk_.left(1);
+  clock_.advance(5 * kSecond);
+  desk_.tick();
+  EXPECT_FALSE(was_told_to(1, "retry"));
+}
+
+TEST_F(AttendedPolicyDeskTest, where_the_policy_has_tried_all_a_person_is_asked) {
+  crash(1, 0, "F");
+  refused(1);
+  refused(1);
+  EXPECT_EQ(desk_.waiting().size(), 1U);
+  EXPECT_EQ(world_.paused.size(), 1U);
+  retry();
+  EXPECT_TRUE(resumed(1));
+}
+
+TEST_F(AttendedPolicyDeskTest, a_person_need_not_wait_for_the_pause_of_a_policy) {
+  Json again = crash_fields(0, "E");
+  again["repeats"] = 1;
+  desk_.take(1, {ControlType::kCrash, again});
+  repair(kPerson, {{"kind", "skip"}});
+  EXPECT_TRUE(was_told_to(1, "skip"));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 namespace paramedic::recovery {
 namespace {
 
+constexpr int64_t kFramesMax = 1000;
+
 constexpr std::array<std::string_view, 9> kKinds = {
     "retry", "edit", "action", "skip", "rewind", "rollback", "split_batch", "return", "abort"};
 
@@ -40,7 +42,7 @@ Result<Repair> Repair::from_json(const Json& json) {
   repair.code = string_or(json, "code", "");
   repair.value = string_or(json, "value", "");
   repair.frame = static_cast<int32_t>(
-      std::clamp<int64_t>(integer_or(json, "frame", -1), -1, std::numeric_limits<int32_t>::max()));
+      std::clamp<int64_t>(integer_or(json, "frame", -1), -kFramesMax, kFramesMax));
   repair.at = place_of(json);
   if (repair.kind == "edit" && repair.patch.empty()) return lacks(repair.kind, "a patch");
   if (repair.kind == "action" && repair.code.empty()) return lacks(repair.kind, "code");

@@ -18,7 +18,7 @@ struct Repair {
   std::string patch;   // edit: a unified diff against the job's files
   std::string code;    // action: runs in the frame before the retry
   std::string value;   // return: an expression
-  int32_t frame = -1;  // index into the crash's frames, for action and return
+  int32_t frame = -1;  // for action and return: of the crash's frames, -1 the one that crashed
   std::optional<std::pair<std::string, int32_t>> at;  // file and line of a statement to go on at
   Json options = Json::object();                      // of a policy's remedy
 

@@ -4,12 +4,24 @@
 
 #include <utility>
 
+#include "base/file.h"
 namespace paramedic::supervise {
 namespace {
 
+// A job that needs thousands of repairs must not bury its own output.
+constexpr int kRemediesTold = 50;
+constexpr size_t kPatchesMax = 1000;
+
+std::string place_or_unknown(const recovery::Crash& crash) {
+  std::string place = recovery::place_text(crash);
+  return place.empty() ? "an unknown place" : place;
+}
+
 recovery::DeskOptions desk_options(const JobOptions& options) {
   recovery::DeskOptions desk;
-  desk.asks_person = options.on_crash == OnCrash::kWait;
+  if (options.on_crash == OnCrash::kAuto) desk.policies = &recovery::Policies::builtin();
+  desk.asks_person = options.on_crash == OnCrash::kWait ||
+                     (options.on_crash == OnCrash::kAuto && options.has_terminal);
   desk.wait_limit_ns = int64_t{options.wait_limit_s} * 1'000'000'000;
   return desk;
 }
@@ -23,12 +35,22 @@ CrashDesk::CrashDesk(const JobOptions& options, Agent& agent, ControlServer& con
 
 CrashDesk::~CrashDesk() { control_.set_handler(nullptr); }
 
+void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& remedy) {
+  if (remedies_told_ >= kRemediesTold) return;
+  const double pause_s = static_cast<double>(remedy.pause_ns) / 1e9;
+  std::string text = fmt::format("rank {}: {} at {} ({}): {}", crash.rank, remedy.title,
+                                 place_or_unknown(crash), crash.exception, remedy.repair.kind);
+  if (pause_s > 0) text += fmt::format(" in {:g} s", pause_s);
+  if (!remedy.tell.empty()) text += "; " + remedy.tell;
+  if (++remedies_told_ == kRemediesTold) text += " (the next ones are only in paramedic show)";
+  say_(text);
+}
+
 void CrashDesk::on_pause(const recovery::Crash& crash) {
   const std::string& dir = agent_.info().dir;
   const std::string run = dir.substr(dir.find_last_of('/') + 1);
-  const std::string place = recovery::place_text(crash);
   say_(fmt::format("rank {} is paused at {} by {} (repair: paramedic attach {})", crash.rank,
-                   place.empty() ? "an unknown place" : place, crash.exception, run));
+                   place_or_unknown(crash), crash.exception, run));
 }
 
 void CrashDesk::on_change() {
@@ -39,6 +61,29 @@ void CrashDesk::on_change() {
   agent_.set_paused(std::move(ranks), desk_.failure());
 }
 
-void CrashDesk::on_repair(store::RepairRow row, const recovery::Repair&) { agent_.add_repair(row); }
+void CrashDesk::on_repair(store::RepairRow row, const recovery::Repair& repair) {
+  if (repair.kind == "edit") row.patch = keep_patch(repair.patch);
+  agent_.add_repair(row);
+}
+
+// The edit is in memory only: its file lets the person keep it, and a rank that is started again
+// apply it. "" where it cannot be written.
+std::string CrashDesk::keep_patch(const std::string& patch) {
+  if (const auto known = patches_.find(patch); known != patches_.end()) return known->second;
+  if (patches_.size() >= kPatchesMax) return "";
+  FileSystem& files = posix_file_system();
+  const std::string name = fmt::format("repairs/{}.patch", patches_.size() + 1);
+  const auto write = [&]() -> Status {
+    PARAMEDIC_TRY(files.make_folders(agent_.info().dir + "/repairs"));
+    return files.write_atomically(agent_.info().dir + "/" + name, as_bytes(patch));
+  };
+  if (const Status status = write(); !status.ok()) {
+    say_("the edit is not kept: " + status.message());
+    return "";
+  }
+  say_(fmt::format("the edit is kept: patch -p1 < {}/{}", agent_.info().dir, name));
+  patches_.emplace(patch, name);
+  return name;
+}
 
 }  // namespace paramedic::supervise

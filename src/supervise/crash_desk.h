@@ -3,6 +3,7 @@
 // folder, run.json and the terminal at its other side. The agent's thread alone.
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "recovery/desk.h"
@@ -34,14 +35,19 @@ class CrashDesk : public ControlHandler, public recovery::DeskWorld {
   void send(uint64_t connection, const record::ControlMessage& message) override {
     control_.send(connection, message);
   }
+  void on_remedy(const recovery::Crash& crash, const recovery::Remedy& remedy) override;
   void on_pause(const recovery::Crash& crash) override;
   void on_change() override;
   void on_repair(store::RepairRow row, const recovery::Repair& repair) override;
 
  private:
+  std::string keep_patch(const std::string& patch);
+
   Agent& agent_;
   ControlServer& control_;
   const Say say_;
+  int remedies_told_ = 0;
+  std::map<std::string, std::string> patches_;  // text → file in the run folder
   recovery::Desk desk_;
 };
 

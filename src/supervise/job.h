@@ -38,6 +38,7 @@ struct JobOptions {
   std::vector<std::string> also;   // packages outside the job's own files that are recovered too
   std::string python_dir;          // folder that holds the package `paramedic`
   std::string probe_path;          // libparamedic_probe.so
+  bool has_terminal = false;       // somebody sits there who can be asked about a crash
   bool color = false;              // of the messages about findings on stderr
   int stop_grace_ms = kStopGraceMs;
 };

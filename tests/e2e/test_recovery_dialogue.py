@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PARAMEDIC, SECONDS_MAX
+from conftest import PARAMEDIC, ROOT, SECONDS_MAX
 
 SCRIPT = Path(__file__).with_name("scripts") / "asks_for_repair.py"
 
@@ -70,7 +70,7 @@ def job(program, python):
 
 @pytest.fixture
 def reluctant(program, python):
-    with Waiting(program, [python, SCRIPT, "1"]) as waiting:
+    with Waiting(program, [python, SCRIPT, "ValueError()", "1"]) as waiting:
         yield waiting
 
 
@@ -91,7 +91,7 @@ def test_a_crash_pauses_the_job_and_a_repair_resumes_it(job):
         "took_ms": 1.5,
         "reason": None,
     }
-    assert job.end()[:2] == (0, b"share retry\n")
+    assert job.end()[:2] == (0, b"0 earlier edits, share retry\n")
     report = job.report()
     assert (report["run"]["status"], report["failure"]) == ("finished", None)
     (repair,) = report["repairs"]
@@ -108,10 +108,10 @@ def test_a_refused_repair_leaves_the_job_paused(reluctant):
     reluctant.until_paused()
     code, answer = reluctant.repair("--skip", "--json")
     assert (code, answer["resumed"]) == (1, False)
-    assert answer["reason"] == "skip is refused 0 times more"
+    assert answer["reason"] == "skip is refused"
     assert reluctant.report()["run"]["status"] == "paused"
     assert reluctant.repair("--exec", "parts = 2", "--json")[1]["kind"] == "action"
-    assert reluctant.end()[:2] == (0, b"share action\n")
+    assert reluctant.end()[:2] == (0, b"0 earlier edits, share action\n")
 
 
 def test_abort_lets_the_job_fail_as_it_would_have(job):
@@ -173,6 +173,57 @@ def test_a_rank_that_does_not_wait_is_named_with_those_that_do(job):
     code, answer = job.repair("--retry", "--rank", "3", "--json")
     assert (code, answer["reason"]) == (1, "rank 3 is not paused (paused: 0)")
     job.repair("--abort", "--json")
+
+
+def test_an_edit_is_kept_and_known_to_processes_that_start_later(program, python, job):
+    patch = program.folder / "fix.patch"
+    patch.write_text("--- a/job.py\n+++ b/job.py\n@@ -1 +1 @@\n-x\n+y\n")
+    job.until_paused()
+    assert job.repair("--apply", str(patch), "--json")[1]["kind"] == "edit"
+    job.end()
+    (repair,) = job.report()["repairs"]
+    assert repair["patch"] == "repairs/1.patch"
+    assert (program.runs / "r" / "repairs" / "1.patch").read_text() == patch.read_text()
+    program.env["PARAMEDIC_RUN"] = str(program.runs / "r")
+    program.env["PYTHONPATH"] = str(ROOT / "python" / "paramedic" / "inject")
+    later = program.plain([python, SCRIPT])
+    assert b"ZeroDivisionError" in later.stderr
+    code = "from paramedic.recovery import dialogue; print(dialogue.earlier_edits())"
+    assert program.plain([python, "-c", code]).stdout.decode() == f"{[patch.read_text()]}\n"
+
+
+def test_one_repair_serves_all_ranks_with_the_same_fault(program, python):
+    rank = f"WORLD_SIZE=2 {python} {SCRIPT}"
+    with Waiting(program, ["sh", "-c", f"RANK=0 {rank} & RANK=1 {rank} & wait"]) as job:
+        job.until(lambda report: [r["status"] for r in report["run"]["ranks"]] == ["paused"] * 2)
+        assert job.repair("--retry", "--json")[0] == 0
+        assert job.end()[1] == b"0 earlier edits, share retry\n" * 2
+    assert sorted(repair["rank"] for repair in job.report()["repairs"]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("exception", "kind"),
+    [
+        ("OSError(5, 'Input/output error')", "retry"),
+        ("RuntimeError('Parent directory /none/of/these does not exist.')", "action"),
+        ("MemoryError()", "split_batch"),
+    ],
+)
+def test_policies_repair_what_they_can(program, python, exception, kind):
+    with Waiting(program, [python, SCRIPT, exception], ("--on-crash", "auto")) as job:
+        code, out, err = job.end()
+    assert (code, out) == (0, f"0 earlier edits, share {kind}\n".encode())
+    assert b"paramedic: rank 0: " in err
+    (repair,) = job.report()["repairs"]
+    assert (repair["kind"], repair["by"]) == (kind, "policy")
+
+
+def test_where_a_policy_is_refused_the_job_fails_as_it_would_have(program, python):
+    command = [python, SCRIPT, "MemoryError('no more')", "9"]
+    with Waiting(program, command, ("--on-crash", "auto")) as job:
+        code, _, err = job.end()
+    assert code == 1
+    assert b"MemoryError: no more" in err
 
 
 def test_wrong_calls_are_usage_errors(program):

@@ -42,7 +42,7 @@ class Repair:
     patch: Optional[str] = None  # edit: a unified diff against the job's files
     code: Optional[str] = None  # action: runs in the frame before the retry
     value: Optional[str] = None  # return: an expression, evaluated in the frame
-    frame: int = -1  # index into Crash.frames, for action and return
+    frame: int = -1  # index into Crash.frames (-1: the crashed one), for action and return
     at: Optional[Tuple[str, int]] = None  # file and line of an earlier statement to go on at
     options: Optional[Dict[str, Any]] = None  # of a policy's remedy
 

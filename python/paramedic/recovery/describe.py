@@ -217,10 +217,8 @@ def _array_text(value: object) -> str:
 
 
 def _tensor_text(torch: Any, tensor: Any) -> str:
-    dtype = str(tensor.dtype).replace("torch.", "")
-    parts = [dtype, str(list(tensor.shape)), str(tensor.device)]
-    if tensor.requires_grad:
-        parts.append("grad")
+    parts = [str(tensor.dtype).replace("torch.", ""), str(list(tensor.shape))]
+    values = ""
     # Another device may be the very thing that is broken.
     readable = tensor.device.type == "cpu" and tensor.layout == torch.strided
     if readable and 0 < tensor.numel() <= MAX_ELEMENTS:
@@ -229,8 +227,11 @@ def _tensor_text(torch: Any, tensor: Any) -> str:
             if plain.is_floating_point() or plain.is_complex():
                 parts.extend(_flags(bool(plain.isnan().any()), bool(plain.isinf().any())))
             if plain.numel() <= MAX_ITEMS:
-                parts.append(value_text(plain.tolist(), 1))
-    return " ".join(parts)
+                values = value_text(plain.tolist(), 1)
+    parts.append(str(tensor.device))
+    if tensor.requires_grad:
+        parts.append("grad")
+    return " ".join([*parts, values] if values else parts)
 
 
 def _ndarray_text(numpy: Any, array: Any) -> str:

@@ -31,6 +31,7 @@ _CRC = struct.Struct("<I")
 CONNECT_S = 10.0
 # Room for what is not text, and for what JSON escapes.
 MAX_REPORT = MAX_PAYLOAD - 1024
+MAX_EDITS = 1000
 
 _dialogues: Dict[int, "Dialogue"] = {}
 
@@ -41,6 +42,27 @@ def connect() -> Decider:
     if pid not in _dialogues:
         _dialogues[pid] = Dialogue(os.environ.get("PARAMEDIC_RUN", ""))
     return _dialogues[pid]
+
+
+def earlier_edits() -> List[str]:
+    """The edits of this run so far, as unified diffs: what a rank that starts again begins with."""
+    try:
+        folder = os.path.join(os.environ.get("PARAMEDIC_RUN", ""), "repairs")
+        numbers = sorted(
+            int(name[: -len(".patch")])
+            for name in os.listdir(folder)
+            if name.endswith(".patch") and name[: -len(".patch")].isdigit()
+        )
+        return [_read(os.path.join(folder, f"{number}.patch")) for number in numbers[:MAX_EDITS]]
+    except Exception as error:
+        if not isinstance(error, FileNotFoundError):
+            _debug(error)
+        return []
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read(MAX_PAYLOAD)
 
 
 class Dialogue:

@@ -1,6 +1,7 @@
 """Crashes and asks its agent what to do, as recovery does, but carries nothing out itself.
 
-`python asks_for_repair.py [REFUSALS]`: so many repairs are refused before one is done.
+`python asks_for_repair.py [EXCEPTION [REFUSALS]]`: raises the exception, an expression, and refuses
+so many repairs before one is done.
 """
 
 import sys
@@ -8,11 +9,14 @@ import sys
 from paramedic.recovery import dialogue
 from paramedic.recovery.crash import Crash, ProjectFrame
 
+EXCEPTION = sys.argv[1] if len(sys.argv) > 1 else "ZeroDivisionError('division by zero')"
+REFUSALS = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+
 
 def share(total, parts):
     try:
-        return total / parts
-    except ZeroDivisionError as error:
+        raise eval(EXCEPTION)
+    except Exception as error:
         frame = sys._getframe()
         place = ProjectFrame(frame, __file__, "share", error.__traceback__.tb_lineno, 8, False)
         return repaired(Crash(error, [place], "MainThread", 0))
@@ -20,16 +24,14 @@ def share(total, parts):
 
 def repaired(crash):
     decider = dialogue.connect()
-    refusals = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    while True:
+    for refusals_left in range(REFUSALS, -1, -1):
         repair = decider.ask(crash)
         if repair is None or repair.kind == "abort":
             raise crash.exception
-        if refusals == 0:
+        if refusals_left == 0:
             decider.resumed(crash, repair, {"resume": 1.5})
             return repair.kind
-        refusals -= 1
-        decider.refused(crash, repair, f"{repair.kind} is refused {refusals} times more")
+        decider.refused(crash, repair, f"{repair.kind} is refused")
 
 
-print("share", share(10, 0))
+print(len(dialogue.earlier_edits()), "earlier edits, share", share(10, 0))

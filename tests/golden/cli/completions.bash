@@ -2,7 +2,7 @@
 _paramedic() {
   local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run show watch repair rules export completions --help --version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run show watch attach repair rules export completions --help --version' -- "$word"))
     return
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
@@ -13,6 +13,7 @@ _paramedic() {
     'run') words='--help --name --dir --overhead-budget --capture --stop-on --on-crash --wait-limit --also --max-disk --ring-size'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
+    'attach') words='--help --dir'; runs=yes ;;
     'repair') words='--help --retry --apply --exec --skip --rewind --rollback --return --abort --at --rank --json --dir'; runs=yes ;;
     'rules') words='--help list explain replay'; runs=no ;;
     'rules list') words='--help --json'; runs=no ;;

@@ -1,0 +1,55 @@
+#include "recovery/stack_text.h"
+
+#include <algorithm>
+
+namespace paramedic::recovery {
+namespace {
+
+constexpr std::string_view kStart = "Traceback (most recent call last):";
+constexpr std::string_view kFile = "  File \"";
+constexpr std::string_view kCode = "    ";
+// A statement of the crashed frame may go on over some lines, of which older Pythons show one.
+constexpr int32_t kStatementLines = 8;
+
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+// Lines of marks ("    ~~~^^^") are no code.
+bool is_marks(std::string_view line) {
+  return line.find_first_not_of(" ~^") == std::string_view::npos;
+}
+
+}  // namespace
+
+StackText stack_text(const Crash& crash) {
+  StackText stack;
+  std::string_view rest = crash.traceback;
+  if (const size_t start = rest.rfind(kStart); start != std::string_view::npos) {
+    rest.remove_prefix(start);
+  }
+  const Frame* place = crash.place();
+  while (!rest.empty()) {
+    const std::string_view line = take_line(rest);
+    if (line.starts_with(kFile)) {
+      std::string_view file = line.substr(kFile.size());
+      file = file.substr(0, file.find('"'));
+      stack.files.push_back(file);
+      // Only what is called from the crashed frame counts as its code.
+      if (place != nullptr && file == place->file) stack.code.clear();
+    } else if (line.starts_with(kCode) && !is_marks(line)) {
+      stack.code.push_back(line.substr(kCode.size()));
+    }
+  }
+  if (place == nullptr) return stack;
+  for (const SourceLine& line : place->source) {
+    if (line.number >= place->line && line.number < place->line + kStatementLines) {
+      stack.code.push_back(line.text);
+    }
+  }
+  return stack;
+}
+
+}  // namespace paramedic::recovery
