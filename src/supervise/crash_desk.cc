@@ -72,7 +72,7 @@ std::string CrashDesk::keep_patch(const std::string& patch) {
   if (const auto known = patches_.find(patch); known != patches_.end()) return known->second;
   if (patches_.size() >= kPatchesMax) return "";
   FileSystem& files = posix_file_system();
-  const std::string name = fmt::format("repairs/{}.patch", patches_.size() + 1);
+  std::string name = fmt::format("repairs/{}.patch", patches_.size() + 1);
   const auto write = [&]() -> Status {
     PARAMEDIC_TRY(files.make_folders(agent_.info().dir + "/repairs"));
     return files.write_atomically(agent_.info().dir + "/" + name, as_bytes(patch));
