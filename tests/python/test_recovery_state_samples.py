@@ -193,5 +193,15 @@ def test_random_numbers_of_the_job_are_not_used_up(tmp_path: Path) -> None:
     assert (torch.rand(1).item(), random.random()) == expected
 
 
+def test_a_repair_that_was_refused_after_all_leaves_nothing_behind(tmp_path: Path) -> None:
+    iterator = iter(loader_of(Numbers(tmp_path, 1), 0, shuffle=False))
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        next(iterator)
+    crash = Crash(caught.value, [], "MainThread", 0)
+    for kind in ("retry", "retry", "skip"):
+        samples.prepare(crash, kind)
+    assert next(iterator).tolist() == [4, 5, 6, 7]
+
+
 def test_a_crash_elsewhere_is_none_of_its_business() -> None:
     assert samples.prepare(Crash(ValueError(), [], "MainThread", 0), "retry") is None

@@ -24,6 +24,7 @@ from paramedic.recovery.random_state import RandomState
 
 _SENT = "_paramedic_sent"  # on an iterator: task number → the index lists sent under it
 _RESTARTS = "_paramedic_restarts"
+_PREPARED = "_paramedic_prepared"  # on an exception: the workers and indices before a repair
 MAX_DATASETS = 100
 
 # By data set: those that were left out.
@@ -69,6 +70,7 @@ def prepare(crash: Crash, kind: str, options: Optional[Dict[str, Any]] = None) -
     iterator = _of_kind(frames, dataloader._BaseDataLoaderIter)
     if iterator is None:
         return None
+    _undo(iterator, crash.exception)
     random_state = RandomState()
     random_state.keep()
     try:
@@ -77,6 +79,18 @@ def prepare(crash: Crash, kind: str, options: Optional[Dict[str, Any]] = None) -
         return _prepare_workers(iterator, frames, kind, options)
     finally:
         random_state.put_back()
+
+
+def _undo(iterator: Any, error: BaseException) -> None:
+    """Takes back what an earlier repair of the same crash had prepared before it was refused."""
+    workers = getattr(iterator, "_workers", None)
+    before = error.__dict__.get(_PREPARED)
+    if before is not None:
+        if before[0] is not workers:
+            raise Refused("the batch is on its way to new workers already: it will come next")
+        iterator._sampler_iter = before[1]
+        iterator.__dict__.pop("_next_data", None)
+    error.__dict__[_PREPARED] = (workers, iterator._sampler_iter)
 
 
 def left_out(dataset: Any) -> List[Any]:
