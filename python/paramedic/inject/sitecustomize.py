@@ -36,6 +36,10 @@ def _attach():  # type: () -> None
     from paramedic import _import_hook
 
     _import_hook.install()
+    if os.environ.get("PARAMEDIC_ON_CRASH") in ("auto", "wait"):
+        from paramedic.recovery import loader
+
+        loader.install()
 
 
 sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != _FOLDER]

@@ -1,0 +1,326 @@
+"""Would anybody up the stack handle this exception? Then it is no crash.
+
+All frames are still there, so each is asked in turn, innermost first: its `except` clauses and
+`with` blocks, then what the C code between it and its caller swallows. Where that cannot be known
+the answer is yes: a program that would have gone on must never be touched, and an exception that
+was let pass in error still meets the barriers further out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from typing import Any, List, Optional
+
+from paramedic.recovery import bytecode, contexts
+from paramedic.recovery import runtime as runtime_of
+from paramedic.recovery.runtime import Runtime
+
+MAX_FRAMES = 2000
+MAX_RANGES = 100  # nested `try` statements in one frame
+
+# Functions that catch everything only to report it and end: (end of the file's name, function).
+LAST_RESORTS = (
+    ("threading.py", "_bootstrap_inner"),
+    ("multiprocessing/process.py", "_bootstrap"),
+    ("torch/multiprocessing/spawn.py", "_wrap"),
+    ("errors/__init__.py", "wrapper"),  # torch.distributed.elastic's @record
+    ("click/core.py", "main"),
+    ("typer/core.py", "_main"),
+    ("typer/main.py", "__call__"),
+    ("hydra/_internal/utils.py", "run_and_report"),
+    ("hydra/core/utils.py", "run_job"),
+    ("IPython/core/interactiveshell.py", "run_code"),
+    ("IPython/core/interactiveshell.py", "run_cell_async"),
+    ("IPython/core/interactiveshell.py", "_run_cell"),
+    ("IPython/core/async_helpers.py", "_pseudo_sync_runner"),
+    ("ipykernel/kernelbase.py", "execute_request"),
+)
+
+
+class _Search:
+    """One exception on its way up; `exact` is lost once a handler would translate it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.exact = True
+
+
+def is_handled(frame: types.FrameType, offset: int, error: BaseException) -> bool:
+    """Whether `error`, raised in `frame` at byte `offset`, would be handled."""
+    search = _Search(error)
+    current: Optional[types.FrameType] = frame
+    for _ in range(MAX_FRAMES):
+        if current is None:
+            return False
+        if _is_last_resort(current.f_code):
+            return False
+        if _frame_handles(search, current, offset):
+            return True
+        caller = current.f_back
+        if caller is not None:
+            if _ends_task(current, caller):
+                caller = _outside_of_loop(caller)
+                if caller is None:
+                    return True
+            elif _c_code_handles(current, caller, error):
+                return True
+        current = caller
+        offset = current.f_lasti if current is not None else 0
+    return True
+
+
+def _frame_handles(search: _Search, frame: types.FrameType, offset: int) -> bool:
+    code = frame.f_code
+    if code.co_name == "__del__":
+        return True  # the interpreter reports and ignores it
+    if not code.co_exceptiontable:
+        return False
+    reader = bytecode.read(code)
+    for _ in range(MAX_RANGES):
+        entry = reader.entry(offset)
+        if entry is None:
+            return False
+        handler = reader.handler(entry.target)
+        if handler.kind == "with":
+            if _with_handles(search, reader, entry.target, frame):
+                return True
+        elif handler.kind == "clauses" and _clauses_handle(search, handler, frame):
+            return True
+        if entry.target == offset:
+            return False
+        offset = entry.target
+    return True
+
+
+def _clauses_handle(search: _Search, handler: bytecode.Handler, frame: types.FrameType) -> bool:
+    for clause in handler.clauses:
+        if _is_barrier(clause.catches):
+            return False
+        if not _matches(search, clause.catches, frame):
+            continue
+        if clause.outcome == "swallows":
+            return True
+        if clause.outcome == "translates":
+            search.exact = False
+        return False
+    return False
+
+
+def _is_barrier(catches: Any) -> bool:
+    """The clause of ours that takes any exception."""
+    return bool(
+        catches is not None
+        and catches[0] == "attribute"
+        and catches[2] == "any"
+        and catches[1][0] == "const"
+        and type(catches[1][1]) is Runtime
+    )
+
+
+def _matches(search: _Search, catches: Any, frame: types.FrameType) -> bool:
+    if catches is None:
+        return True
+    try:
+        types_caught = bytecode.evaluate(catches, frame)
+        if isinstance(search.error, types_caught):
+            return True
+        return not search.exact and not _is_narrow(types_caught)
+    except Exception:
+        return True
+
+
+def _is_narrow(types_caught: Any) -> bool:
+    """Whether a clause catches only what nobody translates an error into."""
+    group = types_caught if isinstance(types_caught, tuple) else (types_caught,)
+    narrow = (GeneratorExit, KeyboardInterrupt, SystemExit, StopIteration, StopAsyncIteration)
+    return all(
+        one is Runtime.leave or (isinstance(one, type) and issubclass(one, narrow)) for one in group
+    )
+
+
+# ---------------------------------------------------------------------- with
+
+
+def _with_handles(
+    search: _Search, reader: bytecode.Reader, target: int, frame: types.FrameType
+) -> bool:
+    before = reader.before_with(target)
+    manager = _held_manager(before, reader, frame)
+    if manager is not None:
+        return _swallows(search, manager, 0)
+    return _suppresses_by_name(search, before, reader, frame)
+
+
+def _held_manager(
+    before: List[bytecode.Instruction], reader: bytecode.Reader, frame: types.FrameType
+) -> Any:
+    """The manager of a transformed `with`, which its hidden local still holds."""
+    stack: List[Any] = []
+    for one in before[-3:]:
+        if not bytecode._push(stack, reader.code, one):
+            stack.clear()
+    try:
+        held = bytecode.evaluate(stack[-1], frame)
+    except Exception:
+        return None
+    if isinstance(held, (contexts.Held, contexts.HeldAsync)):
+        return held.manager
+    return None
+
+
+def _suppresses_by_name(
+    search: _Search,
+    before: List[bytecode.Instruction],
+    reader: bytecode.Reader,
+    frame: types.FrameType,
+) -> bool:
+    """A library's `with suppress(A, B):`, whose manager nobody can reach: read from the code."""
+    for at in range(len(before) - 1, max(-1, len(before) - 20), -1):
+        stack: List[Any] = []
+        for one in before[at:]:
+            bytecode._push(stack, reader.code, one)
+        values = []
+        for expression in stack:
+            try:
+                values.append(bytecode.evaluate(expression, frame))
+            except Exception:
+                values.append(None)
+        if values and values[0] is contextlib.suppress:
+            caught = tuple(v for v in values[1:] if isinstance(v, type))
+            return not search.exact or isinstance(search.error, caught)
+    return False
+
+
+def _swallows(search: _Search, manager: Any, depth: int) -> bool:
+    """Whether a manager's __exit__ would keep the exception from going on."""
+    error = search.error
+    if isinstance(manager, contextlib.suppress):
+        return not search.exact or isinstance(error, manager._exceptions)  # type: ignore[attr-defined]
+    for name in ("expected_exception", "expected"):  # of pytest and of unittest
+        expected = getattr(manager, name, None)
+        if isinstance(expected, (type, tuple)):
+            return isinstance(error, expected)
+    generator = getattr(manager, "gen", None)
+    if isinstance(generator, types.GeneratorType) and generator.gi_frame is not None:
+        inner = generator.gi_frame
+        return _frame_handles(search, inner, inner.f_lasti)
+    callbacks = getattr(manager, "_exit_callbacks", None)
+    if callbacks is not None and depth < 5:
+        owners = [getattr(callback, "__self__", None) for _, callback in callbacks]
+        return any(_swallows(search, one, depth + 1) for one in owners if one is not None)
+    leave = getattr(type(manager), "__exit__", None) or getattr(type(manager), "__aexit__", None)
+    code = getattr(leave, "__code__", None)
+    return isinstance(code, types.CodeType) and _may_return_true(code)
+
+
+def _may_return_true(code: types.CodeType) -> bool:
+    """Whether a function can return something else than None, False or 0."""
+    runtime = runtime_of.of_code(code)
+    function = runtime.source.of_code(code) if runtime is not None else None
+    if function is not None:
+        code = function.code  # without what the transform adds
+    previous: Optional[bytecode.Instruction] = None
+    for one in bytecode.read(code).instructions:
+        value: Any = True
+        if one.name == "RETURN_CONST":
+            value = code.co_consts[one.argument]
+        elif one.name == "RETURN_VALUE":
+            if previous is not None and previous.name == "LOAD_CONST":
+                value = code.co_consts[previous.argument]
+        else:
+            previous = one
+            continue
+        if value:
+            return True
+        previous = one
+    return False
+
+
+# ---------------------------------------------------------------------- between two Python frames
+
+
+def _c_code_handles(callee: types.FrameType, caller: types.FrameType, error: BaseException) -> bool:
+    """What the C code that called `callee` makes of its exception."""
+    name = callee.f_code.co_name
+    if isinstance(error, AttributeError):
+        return _attribute_is_optional(callee, caller)
+    if name == "__getitem__" and isinstance(error, IndexError):
+        operation = _operation(caller)
+        if operation.startswith("BINARY_"):
+            return False
+        return not (operation.startswith("CALL") and "__getitem__" in _text(caller))
+    if name in ("__len__", "__length_hint__") and isinstance(error, TypeError):
+        return not _text(caller).startswith("len(")
+    return False
+
+
+def _attribute_is_optional(callee: types.FrameType, caller: types.FrameType) -> bool:
+    operation = _operation(caller)
+    if operation.startswith("CALL"):
+        text = _text(caller)
+        if text.startswith("hasattr("):
+            return True
+        return text.startswith("getattr(") and text.count(",") >= 2
+    if operation.startswith("IMPORT_"):
+        return True
+    if operation.startswith("LOAD_") and callee.f_code.co_name not in _ATTRIBUTE_METHODS:
+        names = callee.f_code.co_varnames
+        if callee.f_code.co_argcount and names[0] in callee.f_locals:
+            # A property's AttributeError makes the interpreter ask __getattr__.
+            return hasattr(type(callee.f_locals[names[0]]), "__getattr__")
+    return False
+
+
+_ATTRIBUTE_METHODS = ("__getattr__", "__getattribute__")
+
+
+def _operation(frame: types.FrameType) -> str:
+    return bytecode.read(frame.f_code).operation(frame.f_lasti)
+
+
+def _text(frame: types.FrameType) -> str:
+    """The source of the call at which a frame stands, as far as its first line has it."""
+    import itertools
+    import linecache
+
+    code = frame.f_code
+    place = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None or place[0] is None or place[2] is None:
+        return ""
+    line = linecache.getline(code.co_filename, place[0], frame.f_globals)
+    end = place[3] if place[1] == place[0] else None
+    return line.encode()[place[2] : end].decode("utf-8", "replace")
+
+
+# ---------------------------------------------------------------------- asyncio and last resorts
+
+
+def _ends_task(frame: types.FrameType, caller: types.FrameType) -> bool:
+    """Whether `frame` is the outermost one of an asyncio task: the task keeps its exception."""
+    return caller.f_code.co_name == "_run" and caller.f_code.co_filename.endswith(
+        "asyncio/events.py"
+    )
+
+
+def _outside_of_loop(frame: types.FrameType) -> Optional[types.FrameType]:
+    """Where the exception of the current task comes out: only of the one that the loop runs for."""
+    asyncio = sys.modules.get("asyncio")
+    current: Optional[types.FrameType] = frame
+    while current is not None:
+        if current.f_code.co_name == "run_until_complete":
+            try:
+                is_main = asyncio.current_task() is current.f_locals.get("future")  # type: ignore[union-attr]
+            except RuntimeError:
+                is_main = False
+            return current.f_back if is_main else None
+        current = current.f_back
+    return None
+
+
+def _is_last_resort(code: types.CodeType) -> bool:
+    for file, function in LAST_RESORTS:
+        if code.co_name == function and code.co_filename.replace("\\", "/").endswith(file):
+            return True
+    return False

@@ -1,0 +1,77 @@
+"""Code of a person, run in a crashed frame: it sees the frame's names, and sets them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Dict
+
+from paramedic.recovery.crash import Refused
+from paramedic.recovery.stack import Standing
+
+
+def execute(standing: Standing, code: str) -> Dict[str, Any]:
+    """Runs `code`; globals are set at once.
+
+    Returns:
+        The locals that it has set, shared ones included.
+    """
+    frame = standing.frame
+    try:
+        compiled = compile(code, "<repair>", "exec")
+    except (SyntaxError, ValueError) as error:
+        raise Refused(f"the code does not compile: {error}") from None
+    if standing.function.kind == "module":
+        _run(compiled, frame.f_globals)
+        return {}
+    local = _locals(standing)
+    # One scope, so that functions and comprehensions in the code see the frame's names as well.
+    scope = {**frame.f_globals, **local}
+    before = dict(scope)
+    _run(compiled, scope)
+    changed: Dict[str, Any] = {}
+    known = {*frame.f_code.co_varnames, *frame.f_code.co_cellvars, *frame.f_code.co_freevars}
+    for name, value in scope.items():
+        if name == "__builtins__" or (name in before and before[name] is value):
+            continue
+        if name in known:
+            changed[name] = value
+        else:
+            frame.f_globals[name] = value
+    return changed
+
+
+def evaluate(standing: Standing, expression: str) -> Any:
+    """The value of an expression in the frame."""
+    try:
+        scope = {**standing.frame.f_globals, **_locals(standing)}
+        return eval(compile(expression, "<repair>", "eval"), scope)
+    except Exception as error:
+        raise Refused(f"{expression!r} has no value: {_text(error)}") from None
+
+
+def write(standing: Standing, values: Dict[str, Any]) -> None:
+    """Sets locals of a frame that goes on by itself."""
+    frame = standing.frame
+    if not values:
+        return
+    local = frame.f_locals
+    local.update(values)
+    if sys.version_info < (3, 13):
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def _locals(standing: Standing) -> Dict[str, Any]:
+    local = standing.frame.f_locals
+    return {name: value for name, value in local.items() if not name.startswith(".")}
+
+
+def _run(code: Any, scope: Dict[str, Any]) -> None:
+    try:
+        exec(code, scope)
+    except BaseException as error:
+        raise Refused(f"the code raised {_text(error)}") from None
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

@@ -1,0 +1,109 @@
+"""Which files are the job's own: those under the script's folder or its repository's root.
+
+Never the standard library, never site-packages, never a virtual environment that lies inside.
+`PARAMEDIC_ALSO` names library packages that are to be treated as the job's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import List, Optional, Tuple
+
+_NOT_OURS = ("site-packages", "dist-packages")
+_ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
+MAX_PARENTS = 40
+
+
+class Project:
+    """The job's folders."""
+
+    def __init__(self, folder: str, also: Tuple[str, ...] = ()) -> None:
+        folder = os.path.realpath(folder)
+        self.roots: List[str] = [folder]
+        root = _repository(folder)
+        if root is not None and root != folder:
+            self.roots.append(root)
+        self.also = also
+        self._library = _library_folders()
+
+    def has_folder(self, path: str) -> bool:
+        """Whether modules in the folder `path` may be the job's own."""
+        path = os.path.realpath(path or os.curdir)
+        if self.also and any(part in path for part in _NOT_OURS):
+            return True
+        return self._is_own(os.path.join(path, ""))
+
+    def has_module(self, name: str, path: str) -> bool:
+        """Whether the module `name` in the file `path` is the job's own."""
+        for package in self.also:
+            if name == package or name.startswith(package + "."):
+                return True
+        return self._is_own(os.path.realpath(path))
+
+    def _is_own(self, path: str) -> bool:
+        if not any(path.startswith(os.path.join(root, "")) for root in self.roots):
+            return False
+        if any(part in path.split(os.sep) for part in _NOT_OURS):
+            return False
+        return not any(path.startswith(folder) for folder in self._library)
+
+
+def _repository(folder: str) -> Optional[str]:
+    """The nearest folder above that looks like a project's root; never the home or the top."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    for _ in range(MAX_PARENTS):
+        parent = os.path.dirname(folder)
+        if folder in (home, parent):
+            return None
+        if any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOT_MARKS):
+            return folder
+        folder = parent
+    return None
+
+
+def _library_folders() -> List[str]:
+    """Of this interpreter, and ours."""
+    folders = [os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))]
+    if sys.prefix != sys.base_prefix:
+        folders.append(sys.prefix)
+    return [os.path.join(os.path.realpath(one), "") for one in folders]
+
+
+def script_of_this_process() -> Optional[str]:
+    """The script that the interpreter was told to run, as typed; None for -c, -m and stdin."""
+    arguments = list(getattr(sys, "orig_argv", ()))[1:]
+    while arguments:
+        one = arguments.pop(0)
+        if one in ("-", "--") or one.startswith(("-c", "-m", "-i")):
+            return None
+        if one in ("-W", "-X", "--check-hash-based-pycs"):
+            arguments = arguments[1:]
+        elif one.startswith("-") and not one.startswith("--"):
+            # Letters may be joined: -um module, -Xdev, -Wignore.
+            for at, letter in enumerate(one[1:], 1):
+                if letter in "cmi":
+                    return None
+                if letter in "WX":
+                    if at == len(one) - 1:
+                        arguments = arguments[1:]
+                    break
+        elif not one.startswith("-"):
+            return one
+    return None
+
+
+def module_of_this_process() -> Optional[str]:
+    """The module given by `python -m`."""
+    arguments = list(getattr(sys, "orig_argv", ()))[1:]
+    for at, one in enumerate(arguments):
+        if not one.startswith("-"):
+            return None
+        if one.startswith("-") and not one.startswith("--") and one.endswith("m"):
+            return arguments[at + 1] if at + 1 < len(arguments) else None
+    return None
+
+
+def is_spawned_worker() -> bool:
+    """A child that multiprocessing started anew: it imports the parent's script by its path."""
+    return "--multiprocessing-fork" in getattr(sys, "orig_argv", ())

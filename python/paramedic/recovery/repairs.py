@@ -1,0 +1,403 @@
+"""What each repair means: which frame goes on, at which statement, with which values."""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from paramedic.recovery import contexts, edit, iterators, names, remap, residual
+from paramedic.recovery import runtime as runtime_of
+from paramedic.recovery.crash import Crash, Refused, Repair
+from paramedic.recovery.residual import HANDLED, PENDING, VALUE, Target
+from paramedic.recovery.runtime import Leave, Runtime
+from paramedic.recovery.source import (
+    LOOPS,
+    WITHS,
+    Function,
+    Path,
+    Step,
+    begin_of,
+    own_nodes,
+    statement_at_line,
+)
+from paramedic.recovery.stack import Standing, regions_of
+from paramedic.recovery.transform import RESULT, is_training_call, loop_id, steppers, trains
+
+
+@dataclass
+class Plan:
+    """A repair, ready to be carried out."""
+
+    standing: Standing  # the frame that goes on
+    runtime: Runtime  # of the version of the source in which it goes on
+    function: Function
+    target: Target
+    region: int  # the barrier of the frame at which its continuation takes over
+    in_place: bool  # that is the barrier which has met the crash
+    kept: Path  # as far as it stays entered, in the frame's own version
+    renamed: Dict[str, str]  # hidden locals whose number another version has changed
+    edit: Optional[edit.Edit] = None
+    values: Dict[str, Any] = field(default_factory=dict)  # to be set first
+    skips: bool = False  # the failed iteration is left
+
+    def check(self) -> None:
+        """Raises Refused where the continuation cannot be built."""
+        cells = self._frame_cells()
+        if self.function.kind == "module":
+            residual.code_of_module(self.runtime, self.target, set(self._values(None)))
+            return
+        bound = sorted(name for name in self._values(None) if name not in cells)
+        residual.code_of(self.runtime, self.function, self.target, bound, cells)
+
+    def commit(self) -> None:
+        """Puts the edit into effect."""
+        if self.edit is not None:
+            self.edit.install()
+
+    def leave(self, error: BaseException, cells: Any) -> Leave:
+        """How the frame goes on; called at its barrier."""
+        scope = self.standing.frame.f_globals
+        values = self._values(error)
+        if self.function.kind == "module":
+            slots = self.runtime.slots
+            for name, value in values.items():
+                setattr(slots, name, value)
+            scope.update(self.values)
+            return Leave(residual.of_module(self.runtime, self.target, set(values), scope))
+        shared: Dict[str, types.CellType] = {}
+        if cells is not None:
+            shared = dict(zip(cells.__code__.co_freevars, cells.__closure__ or ()))
+        for name, value in self.values.items():
+            if name in shared:
+                shared[name].cell_contents = value
+            else:
+                values[name] = value
+        return Leave(
+            residual.of_function(self.runtime, self.function, self.target, values, shared, scope)
+        )
+
+    def let_go(self) -> None:
+        """The blocks that stay open are the continuation's from now on."""
+        values = self.standing.values()
+        for node in _entered_withs(self.kept):
+            contexts.let_go(values.get(f".w{node.slot}"))
+
+    def _frame_cells(self) -> List[str]:
+        code = self.standing.frame.f_code
+        return [*code.co_cellvars, *code.co_freevars]
+
+    def _values(self, error: Optional[BaseException]) -> Dict[str, Any]:
+        """The locals that the continuation starts with; hidden ones under their new names."""
+        found: Dict[str, Any] = {}
+        hidden: Dict[str, Any] = {}
+        for name, value in self.standing.values().items():
+            (hidden if name.startswith(".") else found)[name] = value
+        if error is not None:
+            iterators.revive(self.standing, self.kept, hidden, error)
+        for name in _needed(self.kept, self.target):
+            value = hidden.get(name)
+            if value is not None:
+                found[self.renamed.get(name, name)] = value
+        found.update(_handled_exceptions(self.kept, self.standing, error, self.renamed))
+        if self.target.instead == "return":
+            found[VALUE] = self.values.get(VALUE)
+        return found
+
+
+def _entered_withs(path: Path) -> List[Any]:
+    return [
+        step.statement
+        for step, below in zip(path, path[1:])
+        if isinstance(step.statement, WITHS) and below.name == "body"
+    ]
+
+
+def _needed(path: Path, target: Target) -> List[str]:
+    """The hidden locals of what stays entered."""
+    found = [f".w{node.slot}" for node in _entered_withs(path)]
+    for step in path:
+        if isinstance(step.statement, (ast.For, ast.AsyncFor)):
+            found.append(f".i{step.statement.slot}")  # type: ignore[union-attr]
+    if any(step.name == "finalbody" for step in path):
+        found.append(RESULT)
+    if path and isinstance(path[-1].statement, LOOPS) and target.instead != "header":
+        found = [name for name in found if name != f".i{path[-1].statement.slot}"]  # type: ignore[union-attr]
+    return found
+
+
+def _handled_exceptions(
+    path: Path, standing: Standing, error: Optional[BaseException], renamed: Dict[str, str]
+) -> Dict[str, Any]:
+    """The exceptions whose handlers, or whose `finally`, the frame is in."""
+    found: Dict[str, Any] = {}
+    frame = standing.frame
+    for step, below in zip(path, path[1:]):
+        if isinstance(below.owner, ast.ExceptHandler):
+            name = f"{HANDLED}{below.owner.slot}"  # type: ignore[attr-defined]
+            value = frame.f_locals.get(below.owner.name) if below.owner.name else None
+            if not isinstance(value, BaseException):
+                value = _context(error, frame)
+            if value is not None:
+                found[renamed.get(name, name)] = value
+        elif below.name == "finalbody":
+            name = f"{PENDING}{step.statement.slot}"  # type: ignore[attr-defined]
+            value = _context(error, frame)
+            if value is not None:
+                found[renamed.get(name, name)] = value
+    return found
+
+
+def _context(error: Optional[BaseException], frame: Any) -> Optional[BaseException]:
+    """The exception that `frame` was handling when `error` was raised."""
+    if error is None:
+        return None
+    seen: Set[int] = set()
+    current: Optional[BaseException] = error.__context__
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        entry = current.__traceback__
+        while entry is not None:
+            if entry.tb_frame is frame:
+                return current
+            entry = entry.tb_next
+        current = current.__context__
+    return None
+
+
+# ---------------------------------------------------------------------- the kinds
+
+
+def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
+    """Works a repair out; raises Refused where it cannot be carried out."""
+    crashed = standings[-1]
+    if repair.kind == "edit":
+        found = _edited(crash, repair, standings)
+    elif repair.kind == "skip":
+        found = _skipped(standings)
+    elif repair.kind in ("rewind", "rollback", "split_batch"):
+        found = _rewound(crash, repair, standings)
+    elif repair.kind == "return":
+        found = _returned(repair, standings)
+    elif repair.kind == "action":
+        values = _act(repair, standings)
+        found = _retried(crash, crashed)
+        found.values = values
+    elif repair.kind == "retry":
+        found = _retried(crash, crashed)
+    else:
+        raise Refused(f"there is no repair of kind {repair.kind!r}")
+    if repair.at is not None:
+        found = _at(repair, standings, found)
+    found.in_place = found.standing is crashed and found.region == region
+    return found
+
+
+def _stay(standing: Standing, path: Path, instead: Optional[str] = None) -> Plan:
+    """Goes on at `path` of the frame's own version, in the newest one."""
+    runtime = runtime_of.newest(standing.runtime.file) or standing.runtime
+    return _in_version(standing, path, runtime, instead)
+
+
+def _in_version(
+    standing: Standing, path: Path, runtime: Runtime, instead: Optional[str] = None
+) -> Plan:
+    moved = remap.follow(standing.runtime.source, standing.function, path, runtime.source)
+    if moved is None:
+        raise Refused(
+            f"{standing.function.qualname} has no counterpart of the statement at line "
+            f"{begin_of(path[-1].statement)[0]} any more"
+        )
+    if moved.after and instead is None:
+        instead = "after"
+    if instead is None and not moved.changed and path is standing.path and standing.at_header():
+        instead = "header"
+    target = Target(moved.path, instead)
+    return Plan(
+        standing,
+        runtime,
+        moved.function,
+        target,
+        regions_of(path)[-1],
+        True,
+        path,
+        _renamed(moved, path),
+    )
+
+
+def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
+    found: Dict[str, str] = {}
+    pairs = list(moved.pairs)
+    last: Any = path[-1].statement
+    if isinstance(last, LOOPS) and type(last) is type(moved.path[-1].statement):
+        pairs.append((last, moved.path[-1].statement))
+    for old, new in pairs:
+        for prefix in (".i", ".w", PENDING):
+            if hasattr(old, "slot") and hasattr(new, "slot"):
+                found[f"{prefix}{old.slot}"] = f"{prefix}{new.slot}"
+        for one, other in zip(getattr(old, "handlers", ()), getattr(new, "handlers", ())):
+            found[f"{HANDLED}{one.slot}"] = f"{HANDLED}{other.slot}"
+    return found
+
+
+def _retried(crash: Crash, standing: Standing) -> Plan:
+    if _repeats_badly(crash, standing):
+        # Run again it would add to gradients, or to weights, that are half done.
+        return _rewound(crash, Repair("rewind"), [standing])
+    return _stay(standing, standing.path)
+
+
+def _repeats_badly(crash: Crash, standing: Standing) -> bool:
+    """Whether the failing statement stands inside a backward pass or an optimizer's step."""
+    statement = standing.path[-1].statement
+    if not any(
+        isinstance(node, ast.Call) and is_training_call(node) for node in own_nodes([statement])
+    ):
+        return False
+    rewinder = _rewinder()
+    return rewinder is not None and bool(rewinder.needs_rewind(crash))
+
+
+def _skipped(standings: List[Standing]) -> Plan:
+    for standing in reversed(standings):
+        if standing.at_header():
+            found = _stay(standing, standing.path, "header")
+            found.skips = True
+            return found
+        for depth in range(len(standing.path) - 2, -1, -1):
+            below = standing.path[depth + 1]
+            if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
+                found = _stay(standing, standing.path, "continue")
+                found.skips = True
+                return found
+    raise Refused("there is no loop around the crash whose next iteration could be taken")
+
+
+def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+    standing, depth, is_training = _loop_to_rewind(standings)
+    loop: Any = standing.path[depth].statement
+    if is_training:
+        rewinder = _rewinder()
+        if rewinder is None:
+            raise Refused("nothing keeps what an iteration changes")
+        function = standing.function
+        number = loop_id(standing.runtime.file, function.key, loop.slot)
+        rewinder.put_back(crash, number)
+    path = [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
+    return _stay(standing, path)
+
+
+def _loop_to_rewind(standings: List[Standing]) -> Tuple[Standing, int, bool]:
+    innermost: Optional[Tuple[Standing, int, bool]] = None
+    for standing in reversed(standings):
+        stepping = steppers(standing.runtime.source)
+        for depth in range(len(standing.path) - 2, -1, -1):
+            node: Any = standing.path[depth].statement
+            if not isinstance(node, LOOPS) or standing.path[depth + 1].name != "body":
+                continue
+            if trains(node.body, stepping):
+                return standing, depth, True
+            innermost = innermost or (standing, depth, False)
+    if innermost is None:
+        raise Refused("there is no loop around the crash whose iteration could be run again")
+    return innermost
+
+
+def _rewinder() -> Any:
+    try:
+        from paramedic.recovery import rewind
+    except ImportError:
+        return None
+    return rewind.rewinder()
+
+
+def _chosen(repair: Repair, standings: List[Standing]) -> Standing:
+    if not -len(standings) <= repair.frame < len(standings):
+        raise Refused(f"there are {len(standings)} frames, none with number {repair.frame}")
+    return standings[repair.frame]
+
+
+def _returned(repair: Repair, standings: List[Standing]) -> Plan:
+    standing = _chosen(repair, standings)
+    if standing.function.kind == "module":
+        raise Refused("a module's body cannot return a value")
+    value = names.evaluate(standing, repair.value or "None")
+    found = _stay(standing, standing.path, "return")
+    found.values[VALUE] = value
+    return found
+
+
+def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
+    """Runs code in a frame; what it binds in the crashed frame, for the continuation."""
+    standing = _chosen(repair, standings)
+    values = names.execute(standing, repair.code or "")
+    if standing is standings[-1]:
+        return values
+    names.write(standing, values)
+    return {}
+
+
+def _edited(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+    made = edit.prepare(repair.patch or "", standings[-1].runtime.file)
+    standing = made.frame_to_go_on(standings)
+    runtime = made.runtime_of(standing.runtime.file)
+    found = _in_version(standing, standing.path, runtime)
+    found.edit = made
+    return found
+
+
+def _at(repair: Repair, standings: List[Standing], before: Plan) -> Plan:
+    """The same repair, but going on at an earlier statement."""
+    assert repair.at is not None
+    file, line = repair.at
+    for standing in reversed(standings):
+        if not edit.same_file(standing.runtime.file, file):
+            continue
+        runtime = before.runtime
+        if before.edit is not None:
+            runtime = before.edit.runtime_of(standing.runtime.file)
+        elif before.standing.runtime.file != standing.runtime.file:
+            runtime = runtime_of.newest(standing.runtime.file) or standing.runtime
+        function = remap.counterpart(standing.runtime.source, standing.function, runtime.source)
+        path = statement_at_line(function.body, line) if function is not None else None
+        if function is None or path is None or begin_of(path[-1].statement)[0] > line:
+            continue
+        found = _from(standing, runtime, function, path)
+        found.edit, found.values = before.edit, before.values
+        return found
+    raise Refused(f"no frame on the stack stands in the function of {file}:{line}")
+
+
+def _from(standing: Standing, runtime: Runtime, function: Function, path: Path) -> Plan:
+    """Goes on at `path`, all of whose blocks the frame must be in already."""
+    moved = remap.follow(standing.runtime.source, standing.function, standing.path, runtime.source)
+    if moved is None:
+        raise Refused("the statement that failed is gone; resume at its own function's start")
+    now = {id(new): old for old, new in moved.pairs}
+    kept: Path = []
+    for depth, (step, below) in enumerate(zip(path, path[1:])):
+        old = now.get(id(step.statement))
+        entered = isinstance(step.statement, (*LOOPS, *WITHS)) and below.name == "body"
+        inside = isinstance(below.owner, ast.ExceptHandler) or below.name == "finalbody"
+        if (entered or inside) and old is None:
+            line = begin_of(path[-1].statement)[0]
+            raise Refused(f"line {line} is inside a block that the job is not in")
+        if old is not None and depth < len(standing.path):
+            kept = standing.path[: _depth_of(standing.path, old) + 1]
+    first = [*kept, *standing.path[len(kept) : len(kept) + 1]] or standing.path[:1]
+    target = Target(path, None)
+    return Plan(
+        standing,
+        runtime,
+        function,
+        target,
+        regions_of(first)[-1],
+        True,
+        first,
+        _renamed(moved, standing.path),
+    )
+
+
+def _depth_of(path: Path, statement: Any) -> int:
+    return next(i for i, step in enumerate(path) if step.statement is statement)

@@ -1,0 +1,196 @@
+"""A crash, from the barrier that meets it to the frame that goes on.
+
+`met` is called in the crashed thread with all frames still there. Where nobody up the stack would
+handle the exception, the Decider is asked, its repair is carried out, and a continuation takes the
+frame's place. A repair that goes on in an outer frame, or outside a block of this one, lets the
+exception pass as far as that, so that everything left on the way is left as the language has it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, Optional
+
+from paramedic.recovery import handled, repairs, stack
+from paramedic.recovery.crash import Crash, Decider, Refused, Repair
+from paramedic.recovery.runtime import Leave, Runtime, note
+
+MAX_REFUSED = 1000  # repairs that one crash may see before it fails
+
+
+class _Thread(threading.local):
+    """What a thread is in the middle of."""
+
+    def __init__(self) -> None:
+        self.busy = False  # our own code is at work
+        self.failing: Optional[BaseException] = None  # nobody repaired it: it passes every barrier
+        self.moving: Optional[_Move] = None
+        self.repeats = stack.Repeats()
+
+
+class _Move:
+    """An exception that still has to unwind to where the job goes on."""
+
+    def __init__(
+        self, error: BaseException, plan: repairs.Plan, arrived: Callable[[], None]
+    ) -> None:
+        self.error = error
+        self.plan = plan
+        self.arrived = arrived
+
+
+_thread = _Thread()
+_connect: Optional[Callable[[], Optional[Decider]]] = None
+
+
+def decided_by(connect: Optional[Callable[[], Optional[Decider]]]) -> None:
+    """Who decides about crashes; None: the agent of the run."""
+    global _connect
+    _connect = connect
+
+
+def met(
+    runtime: Runtime, key: int, region: int, cells: Any, error: BaseException, frame: Any
+) -> Optional[Leave]:
+    """An exception has reached a barrier of `frame`.
+
+    Args:
+        runtime: of the code of `frame`.
+        key: of its function in the source.
+        region: of the barrier: 0 for the whole function, else the number of a statement.
+        cells: None, or a function whose closure has the cells that `frame` shares.
+
+    Returns:
+        How the frame goes on, or None where the exception is to pass.
+    """
+    if _thread.busy or error is _thread.failing:
+        return None
+    move = _thread.moving
+    if move is not None:
+        if move.error is not error:
+            _thread.moving = None
+        elif frame is move.plan.standing.frame and region == move.plan.region:
+            _thread.moving = None
+            return _arrive(move, cells)
+        else:
+            return None
+    if not _may_hold(error):
+        return None
+    standing = stack.standing_at_crash(runtime, key, region, frame, error)
+    if standing is None or handled.is_handled(frame, frame.f_lasti, error):
+        return None
+    _thread.busy = True
+    try:
+        return _hold(standing, region, cells, error)
+    finally:
+        _thread.busy = False
+
+
+def _may_hold(error: BaseException) -> bool:
+    if isinstance(error, KeyboardInterrupt):
+        return _interrupt_is_offered()
+    if not isinstance(error, Exception):
+        return False
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        return False
+    # A worker of a DataLoader hands its exception to the process that trains.
+    worker: Any = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(worker, "_worker_info", None) is None
+
+
+def _interrupt_is_offered() -> bool:
+    """Whether Ctrl-C asks for a repair; two of them end the job."""
+    try:
+        from paramedic.recovery import dialogue
+
+        offers = getattr(dialogue, "offers_interrupt", None)
+        return offers is not None and bool(offers())
+    except Exception:
+        return False
+
+
+def _decider() -> Optional[Decider]:
+    if _connect is not None:
+        return _connect()
+    from paramedic.recovery import dialogue
+
+    return dialogue.connect()
+
+
+def _hold(
+    standing: stack.Standing, region: int, cells: Any, error: BaseException
+) -> Optional[Leave]:
+    began = time.perf_counter()
+    standings = stack.standings(standing)
+    crash = Crash(
+        error,
+        [one.project_frame() for one in standings],
+        threading.current_thread().name,
+        _thread.repeats.count(standing, error),
+    )
+    decider = _decider()
+    if decider is None:
+        _thread.failing = error
+        return None
+    took = {"find": (time.perf_counter() - began) * 1e3}
+    for _ in range(MAX_REFUSED):
+        repair = decider.ask(crash)
+        if repair is None or repair.kind == "abort":
+            break
+        began = time.perf_counter()
+        try:
+            plan = repairs.plan(crash, repair, standings, region)
+            took["plan"] = (time.perf_counter() - began) * 1e3
+            return _carry_out(plan, crash, repair, decider, took, cells)
+        except Refused as refused:
+            decider.refused(crash, repair, str(refused))
+        except Exception as own:
+            note("a repair", own)
+            decider.refused(crash, repair, f"{type(own).__name__}: {own}")
+    _thread.failing = error
+    return None
+
+
+def _carry_out(
+    plan: repairs.Plan,
+    crash: Crash,
+    repair: Repair,
+    decider: Decider,
+    took: Dict[str, float],
+    cells: Any,
+) -> Optional[Leave]:
+    """Goes on in this frame, or sends the exception to the frame that goes on."""
+    began = time.perf_counter()
+    here = plan.standing.frame is crash.frames[-1].frame and plan.in_place
+    error = crash.exception
+    leave = None
+    if here:
+        leave = plan.leave(error, cells)
+    else:
+        plan.check()
+    plan.commit()
+    took["build"] = (time.perf_counter() - began) * 1e3
+    _thread.repeats.repaired(plan, error)
+
+    def arrived() -> None:
+        decider.resumed(crash, repair, took)
+
+    if leave is not None:
+        plan.let_go()
+        arrived()
+        return leave
+    _thread.moving = _Move(error, plan, arrived)
+    return None
+
+
+def _arrive(move: _Move, cells: Any) -> Optional[Leave]:
+    _thread.busy = True
+    try:
+        leave = move.plan.leave(move.error, cells)
+        move.plan.let_go()
+        move.arrived()
+        return leave
+    finally:
+        _thread.busy = False

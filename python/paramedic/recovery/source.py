@@ -1,0 +1,292 @@
+"""A project file's source as recovery sees it: its tree, its functions, positions in it.
+
+A `Source` is one version of one file; an edit makes the next version. Positions are (line, column)
+with the column in bytes of UTF-8, as `ast` and `code.co_positions()` have them.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+Position = Tuple[int, int]
+FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+WITHS = (ast.With, ast.AsyncWith)
+RUNTIME = "\0paramedic"  # the constant whose place the runtime takes in compiled code
+
+
+@dataclass
+class Function:
+    """What is known of a function, or of a module's body, before it runs."""
+
+    key: int  # index in Source.functions
+    node: Union[FunctionNode, ast.Module]
+    name: str
+    qualname: str
+    class_name: str  # of the class whose private names it uses, or ""
+    kind: str  # module function generator coroutine async_generator
+    code: types.CodeType  # as the compiler made it from the untouched source
+    left_alone: bool = False  # compiled by somebody else, who must see the code as written
+
+    @property
+    def body(self) -> List[ast.stmt]:
+        """Its statements."""
+        return self.node.body
+
+    @property
+    def cells(self) -> List[str]:
+        """The names that it shares with other functions."""
+        return sorted({*self.code.co_cellvars, *self.code.co_freevars})
+
+
+class Step(NamedTuple):
+    """One step of the way from a function to a statement inside it."""
+
+    block: List[ast.stmt]
+    at: int
+    owner: Optional[ast.AST]  # whose block it is: a statement, a handler, a case; None at the top
+    name: str  # body, orelse, finalbody
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement at which the step ends."""
+        return self.block[self.at]
+
+
+Path = List[Step]
+
+
+@dataclass
+class Source:
+    """One version of a file."""
+
+    file: str  # as in co_filename
+    text: bytes
+    tree: ast.Module
+    code: types.CodeType  # compiled from the untouched tree
+    functions: List[Function] = field(default_factory=list)
+
+    def find(self, qualname: str, line: int = 0) -> Optional[Function]:
+        """The function of that name; of several, the one whose first line is `line`."""
+        found = [one for one in self.functions if one.qualname == qualname]
+        for one in found:
+            # A continuation has no decorators, and so begins at its `def`.
+            if line in (one.code.co_firstlineno, getattr(one.node, "lineno", 0)):
+                return one
+        return found[-1] if found else None
+
+    def of_code(self, code: types.CodeType) -> Optional[Function]:
+        """The function from which `code` was made."""
+        return self.find(code.co_qualname, code.co_firstlineno)
+
+
+def parse(file: str, text: bytes) -> Source:
+    """Reads a source file; raises what the compiler raises on it."""
+    code = compile(text, file, "exec", dont_inherit=True)
+    tree = _Normal().visit(ast.parse(text, file))
+    source = Source(file, text, tree, code)
+    source.functions.append(Function(0, tree, "<module>", "<module>", "", "module", code))
+    _Catalogue(source).block(tree.body, code, "")
+    for function in source.functions:
+        _number(function)
+    return source
+
+
+class _Normal(ast.NodeTransformer):
+    """Brings the tree into the form that all of recovery works on.
+
+    `with a, b:` becomes `with a: with b:`, which is what it means; calls that would show a frame's
+    names go through the runtime, which takes the hidden ones out.
+    """
+
+    def _split(self, node: Any) -> Any:
+        self.generic_visit(node)
+        while len(node.items) > 1:
+            last = node.items.pop()
+            inner = type(node)(items=[last], body=node.body)
+            ast.copy_location(inner, node)
+            inner.begins = begin_of(last.context_expr)  # type: ignore[attr-defined]
+            node.body = [inner]
+        return node
+
+    visit_With = visit_AsyncWith = _split
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        shows = isinstance(node.func, ast.Name) and node.func.id in ("locals", "vars", "dir")
+        if not shows or node.args or node.keywords:
+            return node
+        visible = ast.Attribute(ast.Constant(RUNTIME), "visible", ast.Load())
+        call = ast.Call(visible, [node], [])
+        ast.copy_location(visible, node)
+        ast.copy_location(visible.value, node)
+        return ast.copy_location(call, node)
+
+
+class _Catalogue:
+    """Lists all functions of a file together with the code objects made from them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def block(self, stmts: List[ast.stmt], code: types.CodeType, class_name: str) -> None:
+        for node in _definitions(stmts):
+            inner = _code_of(node, code)
+            if inner is None:
+                continue
+            if isinstance(node, ast.ClassDef):
+                self.block(node.body, inner, node.name)
+            else:
+                functions = self._source.functions
+                functions.append(
+                    Function(
+                        len(functions),
+                        node,
+                        node.name,
+                        inner.co_qualname,
+                        class_name,
+                        kind_of(inner),
+                        inner,
+                    )
+                )
+                node.function = functions[-1]  # type: ignore[attr-defined]
+                self.block(node.body, inner, class_name)
+
+
+def _definitions(stmts: List[ast.stmt]) -> Iterator[Union[FunctionNode, ast.ClassDef]]:
+    for node in own_nodes(stmts):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+
+
+def _code_of(node: Any, parent: types.CodeType) -> Optional[types.CodeType]:
+    line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    for const in parent.co_consts:
+        if not isinstance(const, types.CodeType):
+            continue
+        if const.co_name == node.name and const.co_firstlineno == line:
+            return const
+        if const.co_name.startswith("<generic parameters"):
+            found = _code_of(node, const)
+            if found is not None:
+                return found
+    return None
+
+
+def kind_of(code: types.CodeType) -> str:
+    """What a call of the code gives."""
+    import inspect
+
+    if code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        return "async_generator"
+    if code.co_flags & inspect.CO_COROUTINE:
+        return "coroutine"
+    return "generator" if code.co_flags & inspect.CO_GENERATOR else "function"
+
+
+def own_nodes(stmts: List[ast.stmt]) -> Iterator[ast.AST]:
+    """All nodes of a block in the order of the text, but not those inside functions and classes."""
+    stack: List[ast.AST] = list(reversed(stmts))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _number(function: Function) -> None:
+    """Gives every statement that keeps something in a hidden local its number."""
+    number = 0
+    for node in own_nodes(function.body):
+        if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler)):
+            number += 1
+            node.slot = number  # type: ignore[union-attr]
+
+
+def begin_of(node: Any) -> Position:
+    """Where a statement begins, decorators included."""
+    begins = getattr(node, "begins", None)
+    if begins is not None:
+        return begins  # type: ignore[no-any-return]
+    decorators = getattr(node, "decorator_list", None)
+    if decorators:
+        # The `@` stands before the expression; nothing else does on that line.
+        return decorators[0].lineno, 0
+    return node.lineno, node.col_offset
+
+
+def contains(node: Any, position: Position) -> bool:
+    """Whether `position` lies in the text of `node`."""
+    return begin_of(node) <= position < (node.end_lineno, node.end_col_offset)
+
+
+def blocks_of(node: Any) -> Iterator[Tuple[Any, str, List[ast.stmt]]]:
+    """(owner, name, statements) of all blocks of a compound statement, functions' aside."""
+    if isinstance(node, (*SCOPES, _TRY_STAR)):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if block:
+            yield node, name, block
+    for name in ("handlers", "cases"):
+        for part in getattr(node, name, None) or ():
+            yield part, "body", part.body
+
+
+_TRY_STAR: Any = getattr(ast, "TryStar", ast.Lambda)  # 3.11
+
+
+def path_to(body: List[ast.stmt], position: Position) -> Optional[Path]:
+    """The way to the innermost statement at `position`, or None where none stands there."""
+    path: Path = []
+    block: Optional[List[ast.stmt]] = body
+    owner: Optional[ast.AST] = None
+    name = "body"
+    while block is not None:
+        index = next((i for i, one in enumerate(block) if contains(one, position)), None)
+        if index is None:
+            return path or None
+        path.append(Step(block, index, owner, name))
+        for owner, name, block in blocks_of(block[index]):
+            if any(contains(one, position) for one in block):
+                break
+        else:
+            block = None
+    return path
+
+
+def statement_at_line(body: List[ast.stmt], line: int) -> Optional[Path]:
+    """The way to the first statement that begins on `line`, or to the innermost one around it."""
+    starts = [
+        begin_of(node)
+        for node in own_nodes(body)
+        if isinstance(node, ast.stmt) and begin_of(node)[0] == line
+    ]
+    if starts:
+        return path_to(body, min(starts))
+    around = [
+        node
+        for node in own_nodes(body)
+        if isinstance(node, ast.stmt) and begin_of(node)[0] <= line <= (node.end_lineno or 0)
+    ]
+    return path_to(body, begin_of(around[-1])) if around else None
+
+
+def positions(code: types.CodeType) -> Dict[int, Tuple[Any, Any, Any, Any]]:
+    """Offset in bytes of each instruction -> (line, end line, column, end column)."""
+    return {2 * i: place for i, place in enumerate(code.co_positions())}
+
+
+def place_of(code: types.CodeType, offset: int) -> Optional[Position]:
+    """Where in the text the instruction at `offset` comes from."""
+    import itertools
+
+    line, _, column, _ = next(
+        itertools.islice(code.co_positions(), max(0, offset) // 2, None), (None,) * 4
+    )
+    return None if line is None else (line, column or 0)

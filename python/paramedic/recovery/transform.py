@@ -1,0 +1,561 @@
+"""Adds to a file's code what lets a crashed function be continued; see design 0008.
+
+Every function and module body stands in one `try` that costs nothing until an exception passes.
+Loops keep their iterator in a hidden local, `with` blocks their manager. No statement is slower.
+What is added has no line number, so that tracebacks, coverage and debuggers see the file as it is.
+Hidden names begin with a dot, which no name of a program does.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+import zlib
+from typing import Any, List, Optional, Set, Union
+
+from paramedic.recovery.source import (
+    _TRY_STAR,
+    FUNCTIONS,
+    LOOPS,
+    RUNTIME,
+    WITHS,
+    Function,
+    Source,
+    own_nodes,
+)
+
+CONTINUATION = ".k"  # the Leave that ends this frame, None while it lives
+RESULT = ".r"  # what a `return` inside try/finally is about to return
+TOKEN = ".t"  # with a loop's number: the item of a loop that was entered again
+
+
+def load(name: str) -> ast.expr:
+    """Reads a local."""
+    return ast.Name(name, ast.Load())
+
+
+def assign(target: ast.expr, value: ast.expr) -> ast.stmt:
+    """`target = value`"""
+    return ast.Assign([target], value)
+
+
+def runtime(name: str) -> ast.expr:
+    """An attribute of the runtime object, which lies among the code's constants."""
+    return ast.Attribute(ast.Constant(RUNTIME), name, ast.Load())
+
+
+def call(name: str, *arguments: ast.expr) -> ast.expr:
+    """Calls a method of the runtime."""
+    return ast.Call(runtime(name), list(arguments), [])
+
+
+def is_none(value: ast.expr) -> ast.expr:
+    """`value is None`"""
+    return ast.Compare(value, [ast.Is()], [ast.Constant(None)])
+
+
+class Transform:
+    """Makes the statements that run from the statements as written; never changes those."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._own_iter = _binds(source.tree, ("iter", "aiter"))
+        self._steppers = steppers(source)
+        self._function: Function = source.functions[0]
+        self._finally = 0  # try/finally statements around the current one
+        self.redeclares = False  # `global` and `nonlocal` stand at the head of a continuation
+
+    # ------------------------------------------------------------------ whole files and functions
+
+    def module(self, main: bool) -> ast.Module:
+        """The whole file; `main`: it runs as the script."""
+        self._function = self.source.functions[0]
+        stmts = self.source.tree.body
+        first = _prologue(stmts)
+        body = [
+            *stmts[:first],
+            *([ast.Expr(call("begin"))] if main else []),
+            ast.Try(self.block(stmts[first:]) or [ast.Pass()], self.barrier(0), [], []),
+            ast.Expr(call("run_module")),
+        ]
+        return without_lines(ast.Module(body, []))
+
+    def continued_module(self, stmts: List[ast.stmt]) -> ast.Module:
+        """What remains of the file's body, in the form of a body."""
+        self._function = self.source.functions[0]
+        return without_lines(ast.Module([ast.Try(stmts, self.barrier(0), [], [])], []))
+
+    def function_body(self, function: Function) -> List[ast.stmt]:
+        """The body of `function` as it runs."""
+        before, self._function = self._function, function
+        kept = self._finally, self.redeclares
+        self._finally, self.redeclares = 0, False
+        stmts = function.body
+        first = 1 if _is_docstring(stmts[0]) else 0
+        body = self.block(stmts[first:])
+        if body:
+            made = [*stmts[:first], *self.wrap(body, self.leave())]
+        else:
+            made = list(stmts)
+        self._function = before
+        self._finally, self.redeclares = kept
+        return made
+
+    def wrap(self, body: List[ast.stmt], leave: List[ast.stmt]) -> List[ast.stmt]:
+        """The one `try` around a function; `leave` is what happens once it is continued."""
+        body = [*body, ast.Return(None)]
+        stmts: List[ast.stmt] = [ast.Try(body, self.barrier(0), [], []), *leave]
+        if any(
+            isinstance(node, ast.Try) and node.finalbody for node in own_nodes(self._function.body)
+        ):
+            stmts.insert(0, assign(self.slot(CONTINUATION, True), ast.Constant(None)))
+        return stmts
+
+    def leave(self) -> List[ast.stmt]:
+        """The end of a frame whose continuation goes on in its place."""
+        continuation = load(CONTINUATION)
+        kind = self._function.kind
+        given_up = self._given_up()
+        if kind == "generator":
+            return [*given_up, ast.Return(ast.YieldFrom(call("run_generator", continuation)))]
+        if kind == "coroutine":
+            return [*given_up, ast.Return(ast.Await(call("run_coroutine", continuation)))]
+        if kind == "async_generator":
+            return [*given_up, *drive_async_generator(continuation)]
+        return [*given_up, ast.Return(call("run", continuation))]
+
+    def _given_up(self) -> List[ast.stmt]:
+        """The continuation owns the locals now: a tensor must not stay alive in two frames."""
+        code = self._function.code
+        names = [name for name in code.co_varnames if name not in code.co_cellvars]
+        # Variables of comprehensions are no names of this frame.
+        names = [name for name in names if name.isidentifier() and name in self._bound_names()]
+        if not names:
+            return []
+        return [ast.Assign([ast.Name(one, ast.Store()) for one in names], ast.Constant(None))]
+
+    def _bound_names(self) -> Set[str]:
+        node: Any = self._function.node
+        found = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+        for one in own_nodes(self._function.body):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                found.add(one.id)
+        return found
+
+    def enter(self, function: Function) -> None:
+        """The following statements are of a continuation of `function`."""
+        self._function = function
+        self._finally = 0
+        self.redeclares = True
+
+    # ------------------------------------------------------------------ hidden locals and barriers
+
+    def slot(self, name: str, store: bool = False) -> ast.expr:
+        """A hidden local; a module's lie in the runtime, so that nobody meets them in globals()."""
+        context = ast.Store() if store else ast.Load()
+        if self._function.kind == "module":
+            return ast.Attribute(runtime("slots"), name, context)
+        return ast.Name(name, context)
+
+    def barrier(self, region: int) -> List[ast.ExceptHandler]:
+        """The clauses that ask whether an exception is to be held.
+
+        Args:
+            region: 0 for a function, else the number of the statement around which it stands.
+        """
+        function = self._function
+        cells: ast.expr = ast.Constant(None)
+        names = [*function.cells]
+        if names and function.kind != "module":
+            # The closure of this lambda holds the cells themselves; it is never called.
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            cells = ast.Lambda(nothing, ast.Tuple([load(name) for name in names], ast.Load()))
+            ast.copy_location(cells, function.node)  # code has to begin at some line
+        crash = call("crash", ast.Constant(function.key), ast.Constant(region), cells)
+        then: List[ast.stmt] = [assign(self.slot(CONTINUATION, True), crash)]
+        passes: List[ast.stmt] = [*self._dropped(region), ast.Raise()]
+        if region:
+            on = [ast.Raise(self.slot(CONTINUATION))]
+            then.append(ast.If(is_none(self.slot(CONTINUATION)), passes, on))
+        else:
+            then.append(ast.If(is_none(self.slot(CONTINUATION)), passes, []))
+        clauses = [ast.ExceptHandler(runtime("any"), None, then)]
+        if function.kind != "module":
+            clauses.insert(0, ast.ExceptHandler(runtime("never"), None, passes))
+        return clauses
+
+    def _dropped(self, region: int) -> List[ast.stmt]:
+        """Frees the iterators of loops that an exception has left, as the interpreter would."""
+        if region:
+            return []
+        loops = [node for node in own_nodes(self._function.body) if isinstance(node, LOOPS)]
+        names = [f".i{node.slot}" for node in loops if not isinstance(node, ast.While)]  # type: ignore[union-attr]
+        if not names:
+            return []
+        targets = [self.slot(name, True) for name in names]
+        return [ast.Assign(targets, ast.Constant(None))]
+
+    # ------------------------------------------------------------------ statements
+
+    def block(self, stmts: List[ast.stmt]) -> List[ast.stmt]:
+        """The statements of one block as they run."""
+        return [made for one in stmts for made in self.statement(one)]
+
+    def statement(self, node: ast.stmt) -> List[ast.stmt]:
+        """One statement as it runs."""
+        if isinstance(node, FUNCTIONS):
+            return [self._definition(node)]
+        if isinstance(node, ast.ClassDef):
+            return [_with_block(node, body=self._only_definitions(node.body))]
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            return self._fresh_loop(node)
+        if isinstance(node, ast.While):
+            body = self.loop_body(node)
+            made = _with_block(node, body=body, orelse=self.block(node.orelse))
+            return [*self._entered(node), made]
+        if isinstance(node, ast.If):
+            return [_with_block(node, body=self.block(node.body), orelse=self.block(node.orelse))]
+        if isinstance(node, WITHS):
+            return self._fresh_with(node)
+        if isinstance(node, ast.Try):
+            return self._try(node)
+        if isinstance(node, ast.Match):
+            cases = [
+                ast.match_case(one.pattern, one.guard, self.block(one.body)) for one in node.cases
+            ]
+            return [_with_block(node, cases=cases)]
+        if isinstance(node, ast.Return) and self._finally and not _is_constant(node.value):
+            kept = ast.copy_location(assign(self.slot(RESULT, True), node.value), node)  # type: ignore[arg-type]
+            return [kept, ast.copy_location(ast.Return(self.slot(RESULT)), node)]
+        if self.redeclares and isinstance(node, (ast.Global, ast.Nonlocal)):
+            return [ast.copy_location(ast.Pass(), node)]
+        if isinstance(node, _TRY_STAR):
+            return self._only_definitions([node])
+        return [node]
+
+    def _definition(self, node: Any) -> ast.stmt:
+        function: Optional[Function] = getattr(node, "function", None)
+        if function is None or function.left_alone:
+            return node  # type: ignore[no-any-return]
+        return _with_block(node, body=self.function_body(function))
+
+    def _only_definitions(self, stmts: List[ast.stmt]) -> List[ast.stmt]:
+        """A class body, or a statement that runs as a whole: only functions in it are changed."""
+        made: List[ast.stmt] = []
+        for node in stmts:
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                made += self.statement(node)
+            elif any(isinstance(one, (*FUNCTIONS, ast.ClassDef)) for one in own_nodes([node])):
+                made.append(_Inside(self).visit(node))
+            else:
+                made.append(node)
+        return made
+
+    # ------------------------------------------------------------------ loops
+
+    def _fresh_loop(self, node: Union[ast.For, ast.AsyncFor]) -> List[ast.stmt]:
+        name = "iter" if isinstance(node, ast.For) else "aiter"
+        function = runtime(name) if self._own_iter else load(name)
+        made = ast.Call(function, [node.iter], [])
+        # An object that cannot be iterated over is told at the place where the interpreter does.
+        where = node.iter if sys.version_info >= (3, 13) else node
+        for new in (function, made):
+            ast.copy_location(new, where)
+        keep = assign(self.slot(f".i{node.slot}", True), made)  # type: ignore[union-attr]
+        ast.copy_location(keep, node.iter)
+        return [keep, *self._entered(node), *self.loop(node)]
+
+    def loop(self, node: Any) -> List[ast.stmt]:
+        """A `for` loop over the iterator that its hidden local holds."""
+        slot = f".i{node.slot}"
+        source = ast.copy_location(self.slot(slot), node.iter)
+        made = _with_block(
+            node, iter=source, body=self.loop_body(node), orelse=self.block(node.orelse)
+        )
+        return [made, assign(self.slot(slot, True), ast.Constant(None))]
+
+    def loop_body(self, node: Any) -> List[ast.stmt]:
+        """The body of a loop, with the mark of an iteration where it trains."""
+        body = self.block(node.body)
+        if self.trains(node):
+            body.insert(0, ast.Expr(call("iteration_started", ast.Constant(self.loop_id(node)))))
+        return body
+
+    def _entered(self, node: Any) -> List[ast.stmt]:
+        if not self.trains(node):
+            return []
+        return [ast.Expr(call("loop_entered", ast.Constant(self.loop_id(node))))]
+
+    def loop_id(self, node: Any) -> int:
+        """The number by which the marks of a loop are known, the same in every run."""
+        return loop_id(self.source.file, self._function.key, node.slot)
+
+    def trains(self, node: Any) -> bool:
+        """Whether an iteration of the loop is a training step."""
+        return trains(node.body, self._steppers)
+
+    # ------------------------------------------------------------------ with and try
+
+    def _fresh_with(self, node: Any) -> List[ast.stmt]:
+        item = node.items[0]
+        hold = "hold" if isinstance(node, ast.With) else "hold_async"
+        held = ast.Call(runtime(hold), [item.context_expr], [])
+        for new in (held, held.func):
+            ast.copy_location(new, item.context_expr)
+        keep = assign(self.slot(f".w{node.slot}", True), held)
+        ast.copy_location(keep, item.context_expr)
+        return [keep, *self.with_body(node, item.optional_vars, self.block(node.body))]
+
+    def with_body(
+        self, node: Any, target: Optional[ast.expr], body: List[ast.stmt]
+    ) -> List[ast.stmt]:
+        """A `with` over the manager that its hidden local holds, around statements made already."""
+        slot = f".w{node.slot}"
+        manager = ast.copy_location(self.slot(slot), node.items[0].context_expr)
+        guarded: List[ast.stmt] = [ast.Try(body, self.barrier(node.slot), [], [])]
+        made = _with_block(node, items=[ast.withitem(manager, target)], body=guarded)
+        return [made, assign(self.slot(slot, True), ast.Constant(None))]
+
+    def _try(self, node: ast.Try) -> List[ast.stmt]:
+        if node.finalbody:
+            self._finally += 1
+        body = self.block(node.body)
+        handlers = [self.handler(one) for one in node.handlers]
+        orelse = self.block(node.orelse)
+        if node.finalbody:
+            self._finally -= 1
+        return self.try_of(node, body, handlers, orelse)
+
+    def handler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
+        """An `except` clause; while it runs, the exception it handles can still be read."""
+        body = self.block(node.body)
+        if not all(isinstance(one, (ast.Pass, ast.Continue, ast.Break)) for one in node.body):
+            body = [ast.Try(body, self.barrier(node.slot), [], [])]  # type: ignore[attr-defined]
+        made = ast.ExceptHandler(node.type, node.name, body)
+        return ast.copy_location(made, node)
+
+    def try_of(
+        self,
+        node: ast.Try,
+        body: List[ast.stmt],
+        handlers: List[ast.ExceptHandler],
+        orelse: List[ast.stmt],
+    ) -> List[ast.stmt]:
+        """The `try` statement `node` with parts that are made already."""
+        if handlers:
+            if _has_barrier([*body, *orelse]):
+                on = ast.ExceptHandler(runtime("leave"), None, [ast.Raise()])
+                handlers = [on, *handlers]
+            user: List[ast.stmt] = [
+                _with_block(node, body=body, handlers=handlers, orelse=orelse, finalbody=[])
+            ]
+        else:
+            user = body
+        if not node.finalbody:
+            return user
+        last = ast.If(is_none(self.slot(CONTINUATION)), self.block(node.finalbody), [])
+        whole = ast.Try(user, self.barrier(node.slot), [], [last])  # type: ignore[attr-defined]
+        return [ast.copy_location(whole, node)]
+
+
+class _Inside(ast.NodeTransformer):
+    """Changes the functions inside a statement that is otherwise left as it is."""
+
+    def __init__(self, transform: Transform) -> None:
+        self._transform = transform
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            return self._transform.statement(node)[0]
+        if isinstance(node, ast.Lambda) or not any(True for _ in ast.iter_child_nodes(node)):
+            return node
+        copied = _with_block(node)
+        return self.generic_visit(copied)
+
+    def generic_visit(self, node: Any) -> Any:
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(node, name, [self._one(part) for part in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, name, self.visit(value))
+        return node
+
+    def _one(self, part: Any) -> Any:
+        return self.visit(part) if isinstance(part, ast.AST) else part
+
+
+_ASYNC_GENERATOR = """
+async def template():
+    h_g = h_start
+    try:
+        h_v = await h_g.asend(None)
+        while True:
+            try:
+                h_s = yield h_v
+            except BaseException as h_x:
+                h_v = await h_g.athrow(h_x)
+            else:
+                h_v = await h_g.asend(h_s)
+    except StopAsyncIteration:
+        pass
+"""
+
+
+def drive_async_generator(continuation: ast.expr) -> List[ast.stmt]:
+    """`yield from` for an async generator, which the language does not have."""
+    body: List[ast.stmt] = ast.parse(_ASYNC_GENERATOR).body[0].body  # type: ignore[attr-defined]
+    for node in ast.walk(ast.Module(body, [])):
+        if isinstance(node, ast.Name) and node.id.startswith("h_"):
+            node.id = "." + node.id[2:]
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            node.name = ".x"
+        for gone in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+            node.__dict__.pop(gone, None)
+    body[0].value = call("run_async_generator", continuation)  # type: ignore[attr-defined]
+    return body
+
+
+def _with_block(node: Any, **parts: Any) -> Any:
+    """A copy of `node` with other parts."""
+    made = type(node)(**{**dict(ast.iter_fields(node)), **parts})
+    return ast.copy_location(made, node)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _is_constant(node: Optional[ast.expr]) -> bool:
+    return node is None or isinstance(node, ast.Constant)
+
+
+def _has_barrier(stmts: List[ast.stmt]) -> bool:
+    for node in own_nodes(stmts):
+        if isinstance(node, ast.Attribute) and node.attr == "crash":
+            if isinstance(node.value, ast.Constant) and node.value.value == RUNTIME:
+                return True
+    return False
+
+
+def _binds(tree: ast.Module, names: Any) -> bool:
+    """Whether the file gives one of these names a meaning of its own."""
+    for node in ast.walk(tree):
+        bound = None
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound = node.id
+        elif isinstance(node, ast.arg):
+            bound = node.arg
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            bound = node.name
+        elif isinstance(node, ast.alias):
+            bound = node.asname or node.name
+        if bound in names or bound == "*":
+            return True
+    return False
+
+
+def loop_id(file: str, key: int, slot: int) -> int:
+    """See `Transform.loop_id`; unique among the files of a job, as far as a checksum can be."""
+    return zlib.crc32(file.encode("utf-8", "surrogateescape")) << 24 | key << 10 | slot
+
+
+def trains(stmts: List[ast.stmt], names: Set[str]) -> bool:
+    """Whether a block takes a training step itself, loops inside it aside."""
+    stack: List[ast.AST] = list(stmts)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (*LOOPS, *FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            continue
+        if isinstance(node, ast.Call) and (is_training_call(node) or _name_of(node.func) in names):
+            return True
+        stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def is_training_call(node: ast.Call) -> bool:
+    """`loss.backward()`, `optimizer.step()`, `torch.autograd.grad()` and their like."""
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr == "backward":
+        return True
+    owner = _name_of(node.func.value).lower()
+    if node.func.attr == "grad":
+        return owner == "autograd"
+    parts = ("opt", "scaler", "engine", "accelerator")
+    return node.func.attr == "step" and any(part in owner for part in parts)
+
+
+def _name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return _name_of(node.value)
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def steppers(source: Source) -> Set[str]:
+    """The names of the file's functions that take one training step, called from a loop."""
+    found: Set[str] = set()
+    for _ in range(3):  # through as many functions that only call one another
+        for function in source.functions[1:]:
+            if trains(function.body, found):
+                found.add(function.name)
+    return found - {"step", "backward", "main", "__init__", "__call__"}
+
+
+def without_lines(tree: ast.Module) -> ast.Module:
+    """Tells the compiler of every node that is not of the file that it has no line."""
+    stack: List[Any] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _LOCATED) and getattr(node, "lineno", None) is None:
+            node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
+        stack.extend(ast.iter_child_nodes(node))
+    return tree
+
+
+_LOCATED = (ast.stmt, ast.expr, ast.excepthandler, ast.keyword, ast.alias, ast.arg, ast.pattern)
+
+
+def compiled(tree: ast.Module, file: str, of_flags: int) -> types.CodeType:
+    """Compiles a transformed tree with the `__future__` features of code with these flags.
+
+    Warnings about the file were told when it was parsed.
+    """
+    import __future__
+
+    import warnings
+
+    flags = 0
+    for name in __future__.all_feature_names:
+        flags |= of_flags & getattr(__future__, name).compiler_flag
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(tree, file, "exec", flags, dont_inherit=True)
+
+
+def only_shown_right(data: bytes, file: str) -> ast.Module:
+    """A script without barriers, except that an exception that ends it is shown as ever."""
+    tree = ast.parse(data, file)
+    first = _prologue(tree.body)
+    ends: List[ast.stmt] = [ast.Expr(call("script_ends")), ast.Raise()]
+    body = ast.Try(
+        tree.body[first:] or [ast.Pass()], [ast.ExceptHandler(runtime("any"), None, ends)], [], []
+    )
+    return without_lines(ast.Module([*tree.body[:first], ast.Expr(call("begin")), body], []))
+
+
+def _prologue(stmts: List[ast.stmt]) -> int:
+    """How many statements have to stand first: the docstring, `from __future__` imports."""
+    first = 1 if stmts and _is_docstring(stmts[0]) else 0
+    while first < len(stmts):
+        one = stmts[first]
+        if not isinstance(one, ast.ImportFrom) or one.module != "__future__":
+            break
+        first += 1
+    return first
