@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import opcode
 import types
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 _NAMES = opcode.opname
 _CACHE = 0
@@ -132,9 +132,9 @@ class Reader:
 
     def _outcome(self, offset: int) -> str:
         """How a handler that starts at `offset` can end."""
-        seen = set()
+        seen: Set[int] = set()
         todo = [self.index.get(offset)]
-        found = set()
+        found: Set[str] = set()
         while todo and len(seen) < MAX_STEPS:
             at = todo.pop()
             if at is None or at in seen or at >= len(self.instructions):
@@ -200,6 +200,7 @@ def evaluate(expression: Any, frame: types.FrameType) -> Any:
 def _push(stack: List[Any], code: types.CodeType, one: Instruction) -> bool:
     """Follows one instruction that builds a value; False where it is not understood."""
     name, argument = one.name, one.argument
+    variable: Any = getattr(code, "_varname_from_oparg")  # noqa: B009
     if name == "LOAD_CONST":
         stack.append(("const", code.co_consts[argument]))
     elif name == "LOAD_GLOBAL":
@@ -207,7 +208,11 @@ def _push(stack: List[Any], code: types.CodeType, one: Instruction) -> bool:
     elif name == "LOAD_NAME":
         stack.append(("global", code.co_names[argument], True))
     elif name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF"):
-        stack.append(("local", code._varname_from_oparg(argument)))  # type: ignore[attr-defined]
+        stack.append(("local", variable(argument)))
+    elif name in ("STORE_FAST_LOAD_FAST", "LOAD_FAST_LOAD_FAST"):  # 3.13: two in one
+        if name.startswith("LOAD"):
+            stack.append(("local", variable(argument >> 4)))
+        stack.append(("local", variable(argument & 15)))
     elif name == "LOAD_ATTR" and stack:
         index = argument >> 1 if _SINCE_3_12 else argument
         stack.append(("attribute", stack.pop(), code.co_names[index]))
@@ -221,6 +226,8 @@ def _push(stack: List[Any], code: types.CodeType, one: Instruction) -> bool:
 
 
 def _ends_expression(name: str) -> bool:
+    if name == "STORE_FAST_LOAD_FAST":
+        return False
     return name.startswith(("STORE_", "POP_", "RETURN_", "RERAISE", "RAISE_", "DELETE_", "JUMP_"))
 
 

@@ -16,12 +16,18 @@ class Held:
     """What a transformed `with` enters in place of the manager."""
 
     __slots__ = ("manager", "__enter__", "__exit__")
+    manager: Any
+    __enter__: Any
+    __exit__: Any
 
 
 class HeldAsync:
     """What a transformed `async with` enters in place of the manager."""
 
     __slots__ = ("manager", "__aenter__", "__aexit__")
+    manager: Any
+    __aenter__: Any
+    __aexit__: Any
 
 
 def hold(manager: Any) -> Any:

@@ -197,7 +197,8 @@ def _swallows(search: _Search, manager: Any, depth: int) -> bool:
     """Whether a manager's __exit__ would keep the exception from going on."""
     error = search.error
     if isinstance(manager, contextlib.suppress):
-        return not search.exact or isinstance(error, manager._exceptions)  # type: ignore[attr-defined]
+        caught: Any = getattr(manager, "_exceptions", ())
+        return not search.exact or isinstance(error, caught)
     for name in ("expected_exception", "expected"):  # of pytest and of unittest
         expected = getattr(manager, name, None)
         if isinstance(expected, (type, tuple)):
@@ -306,12 +307,12 @@ def _ends_task(frame: types.FrameType, caller: types.FrameType) -> bool:
 
 def _outside_of_loop(frame: types.FrameType) -> Optional[types.FrameType]:
     """Where the exception of the current task comes out: only of the one that the loop runs for."""
-    asyncio = sys.modules.get("asyncio")
+    asyncio: Any = sys.modules.get("asyncio")
     current: Optional[types.FrameType] = frame
     while current is not None:
         if current.f_code.co_name == "run_until_complete":
             try:
-                is_main = asyncio.current_task() is current.f_locals.get("future")  # type: ignore[union-attr]
+                is_main = asyncio.current_task() is current.f_locals.get("future")
             except RuntimeError:
                 is_main = False
             return current.f_back if is_main else None

@@ -11,6 +11,7 @@ import types
 from typing import Any, Dict, Iterator, List, Optional
 
 from paramedic.recovery.crash import Refused
+from paramedic.recovery.source import number_of
 
 MAX_ENTRIES = 1000
 MAX_DEPTH = 10
@@ -25,7 +26,7 @@ def revive(standing: Any, path: Any, hidden: Dict[str, Any], error: BaseExceptio
         or path[-1].statement is not standing.path[-1].statement
     ):
         return
-    slot = f".i{path[-1].statement.slot}"
+    slot = f".i{number_of(path[-1].statement)}"
     iterator = hidden.get(slot)
     if iterator is not None:
         hidden[slot] = _alive(iterator, error, 0)
@@ -50,7 +51,7 @@ def _alive(iterator: Any, error: BaseException, depth: int) -> Any:
     return iterator
 
 
-def _source_of(generator: types.GeneratorType, error: BaseException) -> Any:  # type: ignore[type-arg]
+def _source_of(generator: Any, error: BaseException) -> Any:
     """What goes on in the place of a generator that has ended."""
     frames = _frames(error)
     start = next(
@@ -114,7 +115,7 @@ def _is_bar(owner: Any) -> bool:
 
 
 def _wrapped(source: Any, bars: List[Any]) -> Iterator[Any]:
-    made = iter(source)
+    made: Iterator[Any] = iter(source)
     for bar in reversed(bars):
         made = _with_bar(made, bar)
     return made

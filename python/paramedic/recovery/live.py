@@ -76,7 +76,8 @@ def _of_several(one: Any, code: types.CodeType, same: List[Function]) -> Functio
     runtime = runtime_of.of_code(code) or one.before
     before = [f for f in runtime.source.functions if f.qualname == code.co_qualname]
     for at, function in enumerate(before):
-        if code.co_firstlineno in (function.code.co_firstlineno, function.node.lineno):  # type: ignore[union-attr]
+        node: Any = function.node
+        if code.co_firstlineno in (function.code.co_firstlineno, node.lineno):
             return same[min(at, len(same) - 1)]
     return same[-1]
 
@@ -108,6 +109,7 @@ def code_of(runtime: Runtime, function: Function, free: Any) -> types.CodeType:
     outermost: Any = factory
     if function.class_name:
         outermost = ast.ClassDef(function.class_name, [], [], [factory], [])
+    new: Any
     for new in (factory, outermost):
         new.type_params = []
     tree = without_lines(ast.Module([outermost], []))
@@ -138,13 +140,13 @@ def _defaults(live: types.FunctionType, one: Any, function: Function) -> None:
     """Takes over changed default values."""
     before = one.before.source.find(function.qualname)
     new: Any = function.node
-    if before is None or ast.dump(before.node.args) == ast.dump(new.args):  # type: ignore[union-attr]
+    if before is None or ast.dump(before.node.args) == ast.dump(new.args):
         return
     scope = live.__globals__
     values = [_value(node, scope) for node in new.args.defaults]
     live.__defaults__ = tuple(values) or None
     names = [arg.arg for arg in new.args.kwonlyargs]
-    live.__kwdefaults__ = {  # type: ignore[assignment]
+    live.__kwdefaults__ = {
         name: _value(node, scope)
         for name, node in zip(names, new.args.kw_defaults)
         if node is not None
@@ -171,7 +173,7 @@ def _functions(file: str, wanted: Dict[str, Function]) -> List[types.FunctionTyp
 
 def _is_wanted(one: types.FunctionType, file: str, wanted: Dict[str, Function]) -> bool:
     code = one.__code__
-    return code.co_filename == file and code.co_qualname in wanted
+    return code.co_filename == file and code.co_qualname in wanted and one.__name__ != INNER
 
 
 def _reachable(file: str) -> Iterator[types.FunctionType]:

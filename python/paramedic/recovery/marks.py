@@ -13,17 +13,34 @@ Listener = Callable[[int], None]
 iteration: List[Listener] = []
 loop: List[Listener] = []
 count = 0  # iterations of training loops that have started in this process
+_connected = False
 
 
 def iteration_started(loop_id: int) -> None:
     """An iteration of a loop that trains starts; an error of a listener takes it off the list."""
     global count
     count += 1
+    if not _connected:
+        _connect()
     for listener in iteration:
         try:
             listener(loop_id)
         except Exception:
             iteration.remove(listener)
+
+
+def _connect() -> None:
+    """The first iteration: from now on it is kept what one changes."""
+    global _connected
+    _connected = True
+    try:
+        from paramedic.recovery import rewind
+
+        iteration.append(rewind.rewinder().mark)
+    except Exception as error:
+        from paramedic import adapters
+
+        adapters.note_failure("what an iteration changes", error)
 
 
 def loop_entered(loop_id: int) -> None:

@@ -72,7 +72,7 @@ def _library_folders() -> List[str]:
 
 def script_of_this_process() -> Optional[str]:
     """The script that the interpreter was told to run, as typed; None for -c, -m and stdin."""
-    arguments = list(getattr(sys, "orig_argv", ()))[1:]
+    arguments = _arguments()
     while arguments:
         one = arguments.pop(0)
         if one in ("-", "--") or one.startswith(("-c", "-m", "-i")):
@@ -95,15 +95,20 @@ def script_of_this_process() -> Optional[str]:
 
 def module_of_this_process() -> Optional[str]:
     """The module given by `python -m`."""
-    arguments = list(getattr(sys, "orig_argv", ()))[1:]
+    arguments = _arguments()
     for at, one in enumerate(arguments):
         if not one.startswith("-"):
             return None
         if one.startswith("-") and not one.startswith("--") and one.endswith("m"):
-            return arguments[at + 1] if at + 1 < len(arguments) else None
+            following = arguments[at + 1 :]
+            return following[0] if following else None
     return None
 
 
 def is_spawned_worker() -> bool:
     """A child that multiprocessing started anew: it imports the parent's script by its path."""
-    return "--multiprocessing-fork" in getattr(sys, "orig_argv", ())
+    return "--multiprocessing-fork" in _arguments()
+
+
+def _arguments() -> List[str]:
+    return list(sys.orig_argv[1:])

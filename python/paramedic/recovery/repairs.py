@@ -19,6 +19,7 @@ from paramedic.recovery.source import (
     Path,
     Step,
     begin_of,
+    number_of,
     own_nodes,
     statement_at_line,
 )
@@ -82,7 +83,7 @@ class Plan:
         """The blocks that stay open are the continuation's from now on."""
         values = self.standing.values()
         for node in _entered_withs(self.kept):
-            contexts.let_go(values.get(f".w{node.slot}"))
+            contexts.let_go(values.get(f".w{number_of(node)}"))
 
     def _frame_cells(self) -> List[str]:
         code = self.standing.frame.f_code
@@ -116,14 +117,15 @@ def _entered_withs(path: Path) -> List[Any]:
 
 def _needed(path: Path, target: Target) -> List[str]:
     """The hidden locals of what stays entered."""
-    found = [f".w{node.slot}" for node in _entered_withs(path)]
+    found = [f".w{number_of(node)}" for node in _entered_withs(path)]
     for step in path:
         if isinstance(step.statement, (ast.For, ast.AsyncFor)):
-            found.append(f".i{step.statement.slot}")  # type: ignore[union-attr]
+            found.append(f".i{number_of(step.statement)}")
     if any(step.name == "finalbody" for step in path):
         found.append(RESULT)
-    if path and isinstance(path[-1].statement, LOOPS) and target.instead != "header":
-        found = [name for name in found if name != f".i{path[-1].statement.slot}"]  # type: ignore[union-attr]
+    last = path[-1].statement
+    if isinstance(last, LOOPS) and target.instead != "header":
+        found = [name for name in found if name != f".i{number_of(last)}"]
     return found
 
 
@@ -135,14 +137,14 @@ def _handled_exceptions(
     frame = standing.frame
     for step, below in zip(path, path[1:]):
         if isinstance(below.owner, ast.ExceptHandler):
-            name = f"{HANDLED}{below.owner.slot}"  # type: ignore[attr-defined]
+            name = f"{HANDLED}{number_of(below.owner)}"
             value = frame.f_locals.get(below.owner.name) if below.owner.name else None
             if not isinstance(value, BaseException):
                 value = _context(error, frame)
             if value is not None:
                 found[renamed.get(name, name)] = value
         elif below.name == "finalbody":
-            name = f"{PENDING}{step.statement.slot}"  # type: ignore[attr-defined]
+            name = f"{PENDING}{number_of(step.statement)}"
             value = _context(error, frame)
             if value is not None:
                 found[renamed.get(name, name)] = value
@@ -235,9 +237,9 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
     for old, new in pairs:
         for prefix in (".i", ".w", PENDING):
             if hasattr(old, "slot") and hasattr(new, "slot"):
-                found[f"{prefix}{old.slot}"] = f"{prefix}{new.slot}"
+                found[f"{prefix}{number_of(old)}"] = f"{prefix}{number_of(new)}"
         for one, other in zip(getattr(old, "handlers", ()), getattr(new, "handlers", ())):
-            found[f"{HANDLED}{one.slot}"] = f"{HANDLED}{other.slot}"
+            found[f"{HANDLED}{number_of(one)}"] = f"{HANDLED}{number_of(other)}"
     return found
 
 
@@ -282,7 +284,7 @@ def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
         if rewinder is None:
             raise Refused("nothing keeps what an iteration changes")
         function = standing.function
-        number = loop_id(standing.runtime.file, function.key, loop.slot)
+        number = loop_id(standing.runtime.file, function.key, number_of(loop))
         rewinder.put_back(crash, number)
     path = [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
     return _stay(standing, path)

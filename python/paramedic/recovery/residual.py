@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from paramedic.recovery import runtime as runtime_of
-from paramedic.recovery.source import LOOPS, WITHS, Function, Path, own_nodes
+from paramedic.recovery.source import LOOPS, WITHS, Function, Path, number_of, own_nodes
 from paramedic.recovery.transform import (
     CONTINUATION,
     RESULT,
@@ -89,12 +89,12 @@ class Residual:
         return self.stmts(depth + 1)
 
     def _for(self, node: Any, depth: int) -> List[ast.stmt]:
-        slot = f".i{node.slot}"
+        slot = f".i{number_of(node)}"
         if slot not in self._bound:
             return [*self.stmts(depth + 1)]
         make = self._transform
-        item = make.slot(f"{TOKEN}{node.slot}")
-        target = make.slot(f"{TOKEN}{node.slot}", True)
+        item = make.slot(f"{TOKEN}{number_of(node)}")
+        target = make.slot(f"{TOKEN}{number_of(node)}", True)
         chain = "chain" if isinstance(node, ast.For) else "chain_async"
         first = ast.If(
             ast.Compare(item, [ast.Is()], [runtime("token")]),
@@ -110,7 +110,7 @@ class Residual:
 
     def _while(self, node: ast.While, depth: int) -> List[ast.stmt]:
         make = self._transform
-        name = f"{FIRST}{node.slot}"  # type: ignore[attr-defined]
+        name = f"{FIRST}{number_of(node)}"
         first = ast.If(
             make.slot(name),
             [
@@ -131,7 +131,7 @@ class Residual:
 
     def _with(self, node: Any, depth: int) -> List[ast.stmt]:
         make = self._transform
-        slot = f".w{node.slot}"
+        slot = f".w{number_of(node)}"
         if slot not in self._bound:
             # A block that an edit has put around the statement is entered now.
             item = node.items[0]
@@ -164,12 +164,12 @@ class Residual:
     def _handling(self, handler: ast.ExceptHandler, rest: List[ast.stmt]) -> List[ast.stmt]:
         """`rest` of a handler's body, with the exception that it handles handled again."""
         make = self._transform
-        name = f"{HANDLED}{handler.slot}"  # type: ignore[attr-defined]
+        name = f"{HANDLED}{number_of(handler)}"
         if name not in self._bound:
             return rest
         guarded: List[ast.stmt] = [
             ast.Expr(call("restored")),
-            ast.Try(rest, make.barrier(handler.slot), [], []),  # type: ignore[attr-defined]
+            ast.Try(rest, make.barrier(number_of(handler)), [], []),
         ]
         clause = ast.ExceptHandler(runtime("any"), handler.name, guarded)
         raised = ast.Raise(call("again", make.slot(name)))
@@ -179,7 +179,7 @@ class Residual:
         """The rest of a `finally`, then what it was entered with goes on."""
         rest = self.stmts(depth + 1)
         make = self._transform
-        pending = f"{PENDING}{node.slot}"  # type: ignore[attr-defined]
+        pending = f"{PENDING}{number_of(node)}"
         if pending in self._bound:
             return [*rest, ast.Raise(call("again", make.slot(pending)))]
         if RESULT in self._bound:
@@ -231,7 +231,7 @@ def of_function(
     bound = sorted(name for name in values if name not in cells)
     code = code_of(runtime, function, target, bound, list(cells))
     closure = tuple(cells[name] for name in code.co_freevars)
-    made = types.FunctionType(code, scope, function.name, None, closure or None)
+    made = types.FunctionType(code, scope, INNER, None, closure or None)
     arguments = [values[name] for name in bound]
     values.clear()  # the new frame is to be their only owner
 
@@ -267,6 +267,7 @@ def _build(
     if function.class_name:
         # For the names that are private to the class.
         outermost = ast.ClassDef(function.class_name, [], [], [factory], [])
+    new: Any
     for new in (made, factory, outermost):
         new.type_params = []
     tree = ast.Module([outermost], [])
@@ -278,7 +279,7 @@ def _build(
 def _hand_over(function: Function) -> List[ast.stmt]:
     """How a continuation that crashes gives the next one to whoever runs it."""
     if function.kind == "async_generator":
-        return drive_async_generator(load(CONTINUATION))
+        return drive_async_generator(load(CONTINUATION), function.node)
     return [ast.Return(load(CONTINUATION))]
 
 

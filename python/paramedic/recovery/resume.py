@@ -116,7 +116,8 @@ def _decider() -> Optional[Decider]:
         return _connect()
     from paramedic.recovery import dialogue
 
-    return dialogue.connect()
+    decider: Decider = dialogue.connect()
+    return decider
 
 
 def _hold(

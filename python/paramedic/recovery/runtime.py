@@ -111,7 +111,7 @@ class Runtime:
 
     @staticmethod
     def run(leave: Any) -> Any:
-        """Goes on in a function's place; crashes of the continuation are no deeper than the first."""
+        """Goes on in a function's place, however often its continuations crash."""
         while type(leave) is Leave:
             leave = leave.function()
         return leave

@@ -110,7 +110,7 @@ class _Normal(ast.NodeTransformer):
             last = node.items.pop()
             inner = type(node)(items=[last], body=node.body)
             ast.copy_location(inner, node)
-            inner.begins = begin_of(last.context_expr)  # type: ignore[attr-defined]
+            inner.begins = begin_of(last.context_expr)
             node.body = [inner]
         return node
 
@@ -135,6 +135,7 @@ class _Catalogue:
         self._source = source
 
     def block(self, stmts: List[ast.stmt], code: types.CodeType, class_name: str) -> None:
+        node: Any
         for node in _definitions(stmts):
             inner = _code_of(node, code)
             if inner is None:
@@ -154,7 +155,7 @@ class _Catalogue:
                         inner,
                     )
                 )
-                node.function = functions[-1]  # type: ignore[attr-defined]
+                node.function = functions[-1]
                 self.block(node.body, inner, class_name)
 
 
@@ -205,14 +206,19 @@ def _number(function: Function) -> None:
     for node in own_nodes(function.body):
         if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler)):
             number += 1
-            node.slot = number  # type: ignore[union-attr]
+            node.__dict__["slot"] = number
+
+
+def number_of(node: ast.AST) -> int:
+    """The number of a statement that keeps something in a hidden local, unique in its function."""
+    return int(node.__dict__["slot"])
 
 
 def begin_of(node: Any) -> Position:
     """Where a statement begins, decorators included."""
-    begins = getattr(node, "begins", None)
+    begins: Optional[Position] = getattr(node, "begins", None)
     if begins is not None:
-        return begins  # type: ignore[no-any-return]
+        return begins
     decorators = getattr(node, "decorator_list", None)
     if decorators:
         # The `@` stands before the expression; nothing else does on that line.
@@ -244,19 +250,15 @@ _TRY_STAR: Any = getattr(ast, "TryStar", ast.Lambda)  # 3.11
 def path_to(body: List[ast.stmt], position: Position) -> Optional[Path]:
     """The way to the innermost statement at `position`, or None where none stands there."""
     path: Path = []
-    block: Optional[List[ast.stmt]] = body
-    owner: Optional[ast.AST] = None
-    name = "body"
-    while block is not None:
-        index = next((i for i, one in enumerate(block) if contains(one, position)), None)
-        if index is None:
+    found: Optional[Tuple[Any, str, List[ast.stmt]]] = (None, "body", body)
+    while found is not None:
+        owner, name, block = found
+        at = next((i for i, one in enumerate(block) if contains(one, position)), None)
+        if at is None:
             return path or None
-        path.append(Step(block, index, owner, name))
-        for owner, name, block in blocks_of(block[index]):
-            if any(contains(one, position) for one in block):
-                break
-        else:
-            block = None
+        path.append(Step(block, at, owner, name))
+        inner = blocks_of(block[at])
+        found = next((f for f in inner if any(contains(one, position) for one in f[2])), None)
     return path
 
 

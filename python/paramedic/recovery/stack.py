@@ -13,12 +13,12 @@ from paramedic.recovery.crash import ProjectFrame
 from paramedic.recovery.runtime import Runtime
 from paramedic.recovery.source import (
     LOOPS,
-    WITHS,
     Function,
     Path,
     Position,
     begin_of,
     contains,
+    number_of,
     own_nodes,
     path_to,
     place_of,
@@ -82,12 +82,12 @@ def regions_of(path: Path) -> List[int]:
     found = [0]
     for step, below in zip(path, path[1:]):
         node: Any = step.statement
-        if isinstance(node, WITHS) and below.name == "body":
-            found.append(node.slot)
+        if isinstance(node, (ast.With, ast.AsyncWith)) and below.name == "body":
+            found.append(number_of(node))
         if hasattr(node, "finalbody") and node.finalbody and below.name != "finalbody":
-            found.append(node.slot)
-        if type(below.owner).__name__ == "ExceptHandler":
-            found.append(below.owner.slot)  # type: ignore[union-attr]
+            found.append(number_of(node))
+        if isinstance(below.owner, ast.ExceptHandler):
+            found.append(number_of(below.owner))
     return found
 
 
@@ -127,7 +127,7 @@ def _stand(
     statement: Any = path[-1].statement
     if isinstance(statement, LOOPS):
         live = frame.f_locals if function.kind != "module" else runtime.slots.__dict__
-        slot = f".i{statement.slot}"  # type: ignore[union-attr]
+        slot = f".i{number_of(statement)}"
         # With an iterator, a failing target also means that an item was taken.
         taken = place >= begin_of(getattr(statement, "target", statement)) and not (
             hasattr(statement, "iter") and place >= begin_of(statement.iter)
@@ -139,7 +139,7 @@ def _stand(
 def _raise_in_handler(function: Function, region: int, place: Position) -> Optional[Position]:
     """An exception that a handler raises again by a bare `raise` shows its first place only."""
     for node in own_nodes(function.body):
-        if not isinstance(node, ast.ExceptHandler) or node.slot != region:  # type: ignore[attr-defined]
+        if not isinstance(node, ast.ExceptHandler) or number_of(node) != region:
             continue
         if any(contains(one, place) for one in node.body):
             return None
@@ -218,8 +218,8 @@ class Repeats:
         for step, below in zip(standing.path[::-1][1:], standing.path[::-1]):
             node: Any = step.statement
             if isinstance(node, LOOPS) and below.name == "body":
-                token = values.get(f".t{node.slot}")  # type: ignore[union-attr]
-                first = values.get(f".f{node.slot}")  # type: ignore[union-attr]
+                token = values.get(f".t{number_of(node)}")
+                first = values.get(f".f{number_of(node)}")
                 if first is None:
                     return token is not runtime_of.TOKEN
                 return False

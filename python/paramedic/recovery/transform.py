@@ -22,6 +22,7 @@ from paramedic.recovery.source import (
     WITHS,
     Function,
     Source,
+    number_of,
     own_nodes,
 )
 
@@ -122,7 +123,7 @@ class Transform:
         if kind == "coroutine":
             return [*given_up, ast.Return(ast.Await(call("run_coroutine", continuation)))]
         if kind == "async_generator":
-            return [*given_up, *drive_async_generator(continuation)]
+            return [*given_up, *drive_async_generator(continuation, self._function.node)]
         return [*given_up, ast.Return(call("run", continuation))]
 
     def _given_up(self) -> List[ast.stmt]:
@@ -176,7 +177,7 @@ class Transform:
         then: List[ast.stmt] = [assign(self.slot(CONTINUATION, True), crash)]
         passes: List[ast.stmt] = [*self._dropped(region), ast.Raise()]
         if region:
-            on = [ast.Raise(self.slot(CONTINUATION))]
+            on: List[ast.stmt] = [ast.Raise(self.slot(CONTINUATION))]
             then.append(ast.If(is_none(self.slot(CONTINUATION)), passes, on))
         else:
             then.append(ast.If(is_none(self.slot(CONTINUATION)), passes, []))
@@ -189,8 +190,12 @@ class Transform:
         """Frees the iterators of loops that an exception has left, as the interpreter would."""
         if region:
             return []
-        loops = [node for node in own_nodes(self._function.body) if isinstance(node, LOOPS)]
-        names = [f".i{node.slot}" for node in loops if not isinstance(node, ast.While)]  # type: ignore[union-attr]
+        loops: List[Any] = [
+            node
+            for node in own_nodes(self._function.body)
+            if isinstance(node, (ast.For, ast.AsyncFor))
+        ]
+        names = [f".i{number_of(node)}" for node in loops]
         if not names:
             return []
         targets = [self.slot(name, True) for name in names]
@@ -226,7 +231,8 @@ class Transform:
             ]
             return [_with_block(node, cases=cases)]
         if isinstance(node, ast.Return) and self._finally and not _is_constant(node.value):
-            kept = ast.copy_location(assign(self.slot(RESULT, True), node.value), node)  # type: ignore[arg-type]
+            value: Any = node.value
+            kept = ast.copy_location(assign(self.slot(RESULT, True), value), node)
             return [kept, ast.copy_location(ast.Return(self.slot(RESULT)), node)]
         if self.redeclares and isinstance(node, (ast.Global, ast.Nonlocal)):
             return [ast.copy_location(ast.Pass(), node)]
@@ -238,7 +244,8 @@ class Transform:
         function: Optional[Function] = getattr(node, "function", None)
         if function is None or function.left_alone:
             return node  # type: ignore[no-any-return]
-        return _with_block(node, body=self.function_body(function))
+        made: ast.stmt = _with_block(node, body=self.function_body(function))
+        return made
 
     def _only_definitions(self, stmts: List[ast.stmt]) -> List[ast.stmt]:
         """A class body, or a statement that runs as a whole: only functions in it are changed."""
@@ -262,13 +269,13 @@ class Transform:
         where = node.iter if sys.version_info >= (3, 13) else node
         for new in (function, made):
             ast.copy_location(new, where)
-        keep = assign(self.slot(f".i{node.slot}", True), made)  # type: ignore[union-attr]
+        keep = assign(self.slot(f".i{number_of(node)}", True), made)
         ast.copy_location(keep, node.iter)
         return [keep, *self._entered(node), *self.loop(node)]
 
     def loop(self, node: Any) -> List[ast.stmt]:
         """A `for` loop over the iterator that its hidden local holds."""
-        slot = f".i{node.slot}"
+        slot = f".i{number_of(node)}"
         source = ast.copy_location(self.slot(slot), node.iter)
         made = _with_block(
             node, iter=source, body=self.loop_body(node), orelse=self.block(node.orelse)
@@ -289,7 +296,7 @@ class Transform:
 
     def loop_id(self, node: Any) -> int:
         """The number by which the marks of a loop are known, the same in every run."""
-        return loop_id(self.source.file, self._function.key, node.slot)
+        return loop_id(self.source.file, self._function.key, number_of(node))
 
     def trains(self, node: Any) -> bool:
         """Whether an iteration of the loop is a training step."""
@@ -303,7 +310,7 @@ class Transform:
         held = ast.Call(runtime(hold), [item.context_expr], [])
         for new in (held, held.func):
             ast.copy_location(new, item.context_expr)
-        keep = assign(self.slot(f".w{node.slot}", True), held)
+        keep = assign(self.slot(f".w{number_of(node)}", True), held)
         ast.copy_location(keep, item.context_expr)
         return [keep, *self.with_body(node, item.optional_vars, self.block(node.body))]
 
@@ -311,9 +318,9 @@ class Transform:
         self, node: Any, target: Optional[ast.expr], body: List[ast.stmt]
     ) -> List[ast.stmt]:
         """A `with` over the manager that its hidden local holds, around statements made already."""
-        slot = f".w{node.slot}"
+        slot = f".w{number_of(node)}"
         manager = ast.copy_location(self.slot(slot), node.items[0].context_expr)
-        guarded: List[ast.stmt] = [ast.Try(body, self.barrier(node.slot), [], [])]
+        guarded: List[ast.stmt] = [ast.Try(body, self.barrier(number_of(node)), [], [])]
         made = _with_block(node, items=[ast.withitem(manager, target)], body=guarded)
         return [made, assign(self.slot(slot, True), ast.Constant(None))]
 
@@ -331,7 +338,7 @@ class Transform:
         """An `except` clause; while it runs, the exception it handles can still be read."""
         body = self.block(node.body)
         if not all(isinstance(one, (ast.Pass, ast.Continue, ast.Break)) for one in node.body):
-            body = [ast.Try(body, self.barrier(node.slot), [], [])]  # type: ignore[attr-defined]
+            body = [ast.Try(body, self.barrier(number_of(node)), [], [])]
         made = ast.ExceptHandler(node.type, node.name, body)
         return ast.copy_location(made, node)
 
@@ -355,7 +362,7 @@ class Transform:
         if not node.finalbody:
             return user
         last = ast.If(is_none(self.slot(CONTINUATION)), self.block(node.finalbody), [])
-        whole = ast.Try(user, self.barrier(node.slot), [], [last])  # type: ignore[attr-defined]
+        whole = ast.Try(user, self.barrier(number_of(node)), [], [last])
         return [ast.copy_location(whole, node)]
 
 
@@ -402,17 +409,20 @@ async def template():
 """
 
 
-def drive_async_generator(continuation: ast.expr) -> List[ast.stmt]:
-    """`yield from` for an async generator, which the language does not have."""
+def drive_async_generator(continuation: ast.expr, function: ast.AST) -> List[ast.stmt]:
+    """`yield from` for an async generator, which the language does not have.
+
+    It has the line of `function`: 3.13 does not compile this without one.
+    """
     body: List[ast.stmt] = ast.parse(_ASYNC_GENERATOR).body[0].body  # type: ignore[attr-defined]
     for node in ast.walk(ast.Module(body, [])):
         if isinstance(node, ast.Name) and node.id.startswith("h_"):
             node.id = "." + node.id[2:]
         elif isinstance(node, ast.ExceptHandler) and node.name:
             node.name = ".x"
-        for gone in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
-            node.__dict__.pop(gone, None)
-    body[0].value = call("run_async_generator", continuation)  # type: ignore[attr-defined]
+        ast.copy_location(node, function)
+    start = call("run_async_generator", continuation)
+    body[0].value = ast.copy_location(start, function)  # type: ignore[attr-defined]
     return body
 
 
@@ -436,9 +446,10 @@ def _is_constant(node: Optional[ast.expr]) -> bool:
 
 def _has_barrier(stmts: List[ast.stmt]) -> bool:
     for node in own_nodes(stmts):
-        if isinstance(node, ast.Attribute) and node.attr == "crash":
-            if isinstance(node.value, ast.Constant) and node.value.value == RUNTIME:
-                return True
+        if not isinstance(node, ast.Attribute) or node.attr != "crash":
+            continue
+        if isinstance(node.value, ast.Constant) and node.value.value == RUNTIME:
+            return True
     return False
 
 
@@ -536,7 +547,8 @@ def compiled(tree: ast.Module, file: str, of_flags: int) -> types.CodeType:
         flags |= of_flags & getattr(__future__, name).compiler_flag
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(tree, file, "exec", flags, dont_inherit=True)
+        code: types.CodeType = compile(tree, file, "exec", flags, dont_inherit=True)
+        return code
 
 
 def only_shown_right(data: bytes, file: str) -> ast.Module:
