@@ -204,9 +204,30 @@ def test_there_is_an_end_to_it() -> None:
         splitter.more()
 
 
-def test_memory_that_no_model_asked_for_is_refused() -> None:
-    with pytest.raises(Refused, match="not asked for by a model"):
+def test_memory_for_a_loss_is_had_by_splitting_the_model() -> None:
+    failed: List[int] = []
+
+    def loss_of(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if not failed:
+            failed.append(1)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return nn.functional.cross_entropy(output, labels)
+
+    assert train(net(24), loss_of)[2] == [2]
+
+
+def test_memory_that_no_model_is_the_cause_of_is_refused() -> None:
+    with pytest.raises(Refused, match="no model was at work"):
         micro_batch.split(crash_of(MemoryError()))
+    loader = torch.utils.data.DataLoader([1, 2], collate_fn=_no_memory)
+    with pytest.raises(MemoryError) as caught:
+        next(iter(loader))
+    with pytest.raises(Refused, match="for loading data"):
+        micro_batch.split(crash_of(caught.value))
+
+
+def _no_memory(batch: Any) -> Any:
+    raise MemoryError
 
 
 def test_what_the_traceback_holds_is_let_go() -> None:

@@ -53,10 +53,17 @@ def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> str:
     if not _splitters:
         _splitters.append(Splitter(torch))
     splitter = _splitters[0]
+    if any(
+        "torch/utils/data/" in frame.f_code.co_filename for frame in memory.library_frames(crash)
+    ):
+        raise Refused("memory was wanted for loading data: a smaller part for the model is no help")
     calls = list(splitter.calls(crash))[:1]
     trains = rewinder().needs_rewind(crash) or any(call[0].training for call in calls)
     if not calls and not trains:
-        raise Refused("the memory was not asked for by a model: splitting its batch would not help")
+        # A loss, say: the activations that the model keeps for it may be what fills the memory.
+        trains = any(model.training for model in rewinder().models())
+        if not trains:
+            raise Refused("no model was at work: to split its batch would not help")
     if "batch_norm" not in options.get("allow", ()):
         for module in [call[0] for call in calls] or rewinder().models():
             splitter.refuse_coupled(module)
