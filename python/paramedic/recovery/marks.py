@@ -37,6 +37,7 @@ def _connect() -> None:
         from paramedic.recovery import rewind
 
         iteration.append(rewind.rewinder().mark)
+        loop.append(rewind.rewinder().enter)
     except Exception as error:
         from paramedic import adapters
 

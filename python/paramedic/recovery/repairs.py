@@ -7,7 +7,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from paramedic.recovery import contexts, edit, iterators, names, remap, residual
+from paramedic.recovery import contexts, edit, iterators, names, remap, remedies, residual
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.crash import Crash, Refused, Repair
 from paramedic.recovery.residual import HANDLED, PENDING, VALUE, Target
@@ -174,11 +174,12 @@ def _context(error: Optional[BaseException], frame: Any) -> Optional[BaseExcepti
 def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     """Works a repair out; raises Refused where it cannot be carried out."""
     crashed = standings[-1]
+    repair = remedies.prepare(crash, repair, crashed.at_header())
     if repair.kind == "edit":
         found = _edited(crash, repair, standings)
     elif repair.kind == "skip":
-        found = _skipped(standings)
-    elif repair.kind in ("rewind", "rollback", "split_batch"):
+        found = _skipped(crash, standings)
+    elif repair.kind in ("rewind", "rollback"):
         found = _rewound(crash, repair, standings)
     elif repair.kind == "return":
         found = _returned(repair, standings)
@@ -261,7 +262,7 @@ def _repeats_badly(crash: Crash, standing: Standing) -> bool:
     return rewinder is not None and bool(rewinder.needs_rewind(crash))
 
 
-def _skipped(standings: List[Standing]) -> Plan:
+def _skipped(crash: Crash, standings: List[Standing]) -> Plan:
     for standing in reversed(standings):
         if standing.at_header():
             found = _stay(standing, standing.path, "header")
@@ -270,6 +271,10 @@ def _skipped(standings: List[Standing]) -> Plan:
         for depth in range(len(standing.path) - 2, -1, -1):
             below = standing.path[depth + 1]
             if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
+                rewinder = _rewinder()
+                if rewinder is not None and rewinder.needs_rewind(crash):
+                    # Gradients or weights that are half done are no part of the next iteration.
+                    rewinder.undo_part(crash, _number(standing, depth))
                 found = _stay(standing, standing.path, "continue")
                 found.skips = True
                 return found
@@ -283,11 +288,15 @@ def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
         rewinder = _rewinder()
         if rewinder is None:
             raise Refused("nothing keeps what an iteration changes")
-        function = standing.function
-        number = loop_id(standing.runtime.file, function.key, number_of(loop))
-        rewinder.put_back(crash, number)
+        rewinder.put_back(crash, _number(standing, depth))
     path = [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
     return _stay(standing, path)
+
+
+def _number(standing: Standing, depth: int) -> int:
+    """By which the marks of a loop on the path are known."""
+    loop = standing.path[depth].statement
+    return loop_id(standing.runtime.file, standing.function.key, number_of(loop))
 
 
 def _loop_to_rewind(standings: List[Standing]) -> Tuple[Standing, int, bool]:

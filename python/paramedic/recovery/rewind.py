@@ -9,7 +9,7 @@ it, at the latest with the next mark.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
 import sys
 import weakref
@@ -18,6 +18,7 @@ from time import perf_counter_ns
 from types import FrameType
 from typing import Any, Callable, Dict, List, Set
 
+from paramedic.recovery import hooks
 from paramedic.recovery.buffers import Buffers
 from paramedic.recovery.crash import Crash, Refused
 from paramedic.recovery.found import search
@@ -31,7 +32,6 @@ from paramedic.recovery.weights import Objects, Weights
 SEARCH_SHARE = 10
 FREE_SEARCHES = 50
 _BACKWARD = ("torch/_tensor.py", "torch/autograd/__init__.py", "torch/autograd/graph.py")
-_HOOK = "paramedic.rewind"
 
 _rewinder: List["IterationRewinder"] = []
 
@@ -106,19 +106,35 @@ class IterationRewinder:
     def put_back(self, crash: Crash, loop: int = 0) -> None:
         """Undoes what happened since the mark of `loop`; raises Refused and changes nothing where
         that cannot be exact."""
+        self._check_mark(loop)
+        self._buffers.check()
+        self._check_weights()
+        try:
+            self._put_back_weights()
+            self._buffers.put_back()
+            self._random.put_back()
+        except Exception as error:
+            raise Refused(
+                f"putting back failed half-way: {type(error).__name__}: {error}"
+            ) from error
+
+    def _check_mark(self, loop: int) -> None:
         if self._off:
             raise Refused(f"what an iteration changes is not kept: {self._off}")
         if not self._pace.marks or loop != self._loop:
             raise Refused("since the start of the iteration another loop has trained")
         if self._thread != get_ident():
             raise Refused("another thread trains: its iterations are kept, not this one's")
-        self._check()
-        try:
-            self._put_back()
-        except Exception as error:
-            raise Refused(
-                f"putting back failed half-way: {type(error).__name__}: {error}"
-            ) from error
+        if self._stale and self._torch is not None:
+            raise Refused("an optimizer was made so recently that its model is not known yet")
+
+    def undo_part(self, crash: Crash, loop: int = 0) -> None:
+        """Undoes what a backward pass or a step has done before it crashed, where that is known
+        exactly; the rest of the iteration stays."""
+        with contextlib.suppress(Refused):
+            self._check_mark(loop)
+            self._check_weights()
+            self._put_back_weights()
 
     def models(self) -> List[Any]:
         """The models that the frames held when they were looked through last."""
@@ -132,10 +148,7 @@ class IterationRewinder:
         except Exception:
             return False
 
-    def _check(self) -> None:
-        if self._stale and self._torch is not None:
-            raise Refused("an optimizer was made so recently that its model is not known yet")
-        self._buffers.check()
+    def _check_weights(self) -> None:
         if not self._kept:
             return
         for owned in self._owned.values():
@@ -147,15 +160,14 @@ class IterationRewinder:
             owned.gradients.check(owned.weights.parameters())
         self._loose_gradients.check(self._loose_weights())
 
-    def _put_back(self) -> None:
-        if self._kept:
-            for owned in self._owned.values():
-                owned.weights.put_back()
-                owned.gradients.put_back(owned.weights.parameters())
-            self._loose_gradients.put_back(self._loose_weights())
-            self._objects.put_back()
-        self._buffers.put_back()
-        self._random.put_back()
+    def _put_back_weights(self) -> None:
+        if not self._kept:
+            return
+        for owned in self._owned.values():
+            owned.weights.put_back()
+            owned.gradients.put_back(owned.weights.parameters())
+        self._loose_gradients.put_back(self._loose_weights())
+        self._objects.put_back()
 
     def _repeats_badly(self, frame: FrameType) -> bool:
         code = frame.f_code
@@ -188,7 +200,7 @@ class IterationRewinder:
                 return
             self._torch = torch
             self._next_sequence = torch.autograd._get_sequence_nr
-            _hook_in(torch, self)
+            hooks.install(torch, self)
         found = search(frame)
         self._models = [weakref.ref(model) for model in found.models]
         for optimizer in found.optimizers + _watched_optimizers():
@@ -302,69 +314,3 @@ def _watched_optimizers() -> List[Any]:
     adapter: Any = sys.modules.get("paramedic.adapters.torch")
     attached = getattr(adapter, "_attached", None)
     return list(attached[0].steps.optimizers()) if attached else []
-
-
-class _LogWatch:
-    """Stands for a module's logger: torch asks it for its level before each backward pass.
-
-    A wrapper around `backward` would be seen in the job's tracebacks.
-    """
-
-    def __init__(self, genuine: Any, before: Any) -> None:
-        self._genuine = genuine
-        self._before = before
-
-    def getEffectiveLevel(self) -> int:  # noqa: N802
-        self._before()
-        return int(self._genuine.getEffectiveLevel())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._genuine, name)
-
-
-def _hook_in(torch: Any, own: IterationRewinder) -> None:
-    graph = torch.autograd.graph
-    if hasattr(graph, "log") and hasattr(graph, "_engine_run_backward"):
-        graph.log = _LogWatch(graph.log, own.before_backward)
-    else:
-        _wrap_backward(torch.autograd, own)
-    optimizers: Any = sys.modules["torch.optim.optimizer"]
-    optimizers._global_optimizer_pre_hooks[_HOOK] = own.before_step
-    for kind in (torch.optim.Optimizer, torch.nn.Module):
-        _wrap_zero_grad(kind, own)
-    _wrap_new_optimizer(torch.optim.Optimizer, own)
-
-
-def _wrap_backward(autograd: Any, own: IterationRewinder) -> None:
-    """For torch before 2.1."""
-    genuine = autograd.backward
-
-    @functools.wraps(genuine)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        own.before_backward()
-        return genuine(*args, **kwargs)
-
-    autograd.backward = backward
-
-
-def _wrap_zero_grad(kind: Any, own: IterationRewinder) -> None:
-    genuine = kind.zero_grad
-
-    @functools.wraps(genuine)
-    def zero_grad(self: Any, set_to_none: bool = True) -> None:
-        genuine(self, set_to_none)
-        if not set_to_none:
-            own.zeroed(self)
-
-    kind.zero_grad = zero_grad
-
-
-def _wrap_new_optimizer(kind: Any, own: IterationRewinder) -> None:
-    genuine = kind.__init__
-
-    @functools.wraps(genuine)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        genuine(self, *args, **kwargs)
-        own.new_optimizer(self)
-
-    kind.__init__ = __init__
