@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 from paramedic.recovery import live, loader, patch
 from paramedic.recovery import runtime as runtime_of
@@ -108,6 +108,18 @@ def prepare(text: str, crashed: str) -> Edit:
     return made
 
 
+def applied_again(file: str, data: bytes, text: str) -> bytes:
+    """An edit that was accepted once, in the file as it is read now; what does not fit is left."""
+    try:
+        for one in patch.parse(text):
+            names = [one.name, one.name[2:] if one.name.startswith(("a/", "b/")) else one.name]
+            if any(same_file(file, name) for name in names):
+                data = _applied(data, one)
+    except Refused:
+        pass
+    return data
+
+
 def same_file(file: str, name: str) -> bool:
     """Whether `name`, of a patch or a person, means `file`."""
     name = name.replace("\\", "/")
@@ -189,11 +201,11 @@ def _compare(one: FileEdit) -> None:
 
 def own_text(source: Source, function: Function) -> bytes:
     """The lines of a function, without those of functions and classes inside it."""
-    lines = source.text.splitlines()
+    lines = source.lines
     node: Any = function.node
     first, last = source_of.begin_of(node)[0], node.end_lineno or node.lineno
     inner: Set[int] = set()
-    for one in source_of.own_nodes(node.body):
+    for one in source_of.own_statements(node.body):
         if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
             inner.update(range(source_of.begin_of(one)[0], (one.end_lineno or 0) + 1))
     kept = [lines[i - 1] for i in range(first, last + 1) if i not in inner]
@@ -203,11 +215,12 @@ def own_text(source: Source, function: Function) -> bytes:
 
 def top_level(one: FileEdit) -> List[ast.stmt]:
     """The statements of the module itself that are new or changed, in their order."""
-    before = {ast.dump(node) for node in one.before.source.tree.body}
+    before = one.before.source
+    known = {before.text_of(node) for node in before.tree.body}
     return [
         node
         for node in one.after.source.tree.body
-        if not isinstance(node, FUNCTIONS) and ast.dump(node) not in before
+        if not isinstance(node, FUNCTIONS) and one.after.source.text_of(node) not in known
     ]
 
 
@@ -235,16 +248,25 @@ def _check_names(one: FileEdit) -> None:
     scope = live.globals_of(one.before)
     if scope is None:
         return
-    before: Set[str] = set()
-    for function in one.before.source.functions:
-        before |= live.global_names(function.code)
-    defined = _defined(one.after.source)
     builtins: Any = scope.get("__builtins__", {})
     builtin_names = builtins if isinstance(builtins, dict) else vars(builtins)
+    defined: Optional[Set[str]] = None
     for function in [*one.changed, *one.added]:
-        for name in sorted(live.global_names(function.code) - before):
-            if name not in scope and name not in builtin_names and name not in defined:
-                raise Refused(f"{function.qualname} would use {name}, which is not defined")
+        unknown = [
+            name
+            for name in live.all_names(function.code)
+            if name not in scope and name not in builtin_names
+        ]
+        if not unknown:
+            continue
+        if defined is None:
+            # What the file has asked for in vain before is no fault of the edit.
+            defined = _defined(one.after.source)
+            for old in one.before.source.functions:
+                defined |= live.all_names(old.code)
+        new = set(unknown) - defined
+        for name in sorted(new & live.global_names(function.code)) if new else ():
+            raise Refused(f"{function.qualname} would use {name}, which is not defined")
 
 
 def _defined(source: Source) -> Set[str]:
@@ -260,7 +282,7 @@ def _defined(source: Source) -> Set[str]:
         elif isinstance(node, ast.ExceptHandler) and node.name:
             found.add(node.name)
     for function in source.functions[1:]:
-        for inner in source_of.own_nodes(function.body):
+        for inner in source_of.own_statements(function.body):
             if isinstance(inner, ast.Global):
                 found.update(inner.names)
     return found

@@ -8,7 +8,9 @@ was let pass in error still meets the barriers further out.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import os
 import sys
 import types
 from typing import Any, List, Optional
@@ -59,7 +61,7 @@ def is_handled(frame: types.FrameType, offset: int, error: BaseException) -> boo
         if _frame_handles(search, current, offset):
             return True
         caller = current.f_back
-        if caller is not None:
+        if caller is not None and not _is_own(caller) and not _is_own(current):
             if _ends_task(current, caller):
                 caller = _outside_of_loop(caller)
                 if caller is None:
@@ -69,6 +71,14 @@ def is_handled(frame: types.FrameType, offset: int, error: BaseException) -> boo
         current = caller
         offset = current.f_lasti if current is not None else 0
     return True
+
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def _is_own(frame: types.FrameType) -> bool:
+    """Between a continuation and the frame whose place it has taken."""
+    return frame.f_code.co_filename.startswith(_OWN_FOLDER)
 
 
 def _frame_handles(search: _Search, frame: types.FrameType, offset: int) -> bool:
@@ -150,6 +160,8 @@ def _with_handles(
     manager = _held_manager(before, reader, frame)
     if manager is not None:
         return _swallows(search, manager, 0)
+    if reader.code.co_name == "inner" and reader.code.co_filename == contextlib.__file__:
+        return _decorator_swallows(search, frame.f_locals.get("self"))
     return _suppresses_by_name(search, before, reader, frame)
 
 
@@ -214,6 +226,26 @@ def _swallows(search: _Search, manager: Any, depth: int) -> bool:
     leave = getattr(type(manager), "__exit__", None) or getattr(type(manager), "__aexit__", None)
     code = getattr(leave, "__code__", None)
     return isinstance(code, types.CodeType) and _may_return_true(code)
+
+
+def _decorator_swallows(search: _Search, manager: Any) -> bool:
+    """A manager used as a decorator: it makes its generator anew for each call."""
+    function = getattr(manager, "func", None)
+    if not isinstance(function, types.FunctionType):
+        return _swallows(search, manager, 0)
+    # Any of its yields may be the one at which it stands.
+    frame: Any = types.SimpleNamespace(
+        f_code=function.__code__,
+        f_globals=function.__globals__,
+        f_builtins=vars(builtins),
+        f_locals={},
+    )
+    yields = [
+        one.offset
+        for one in bytecode.read(function.__code__).instructions
+        if one.name == "YIELD_VALUE"
+    ]
+    return any(_frame_handles(search, frame, offset) for offset in yields)
 
 
 def _may_return_true(code: types.CodeType) -> bool:

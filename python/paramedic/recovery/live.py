@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Set
@@ -15,16 +14,26 @@ from paramedic.recovery.runtime import Runtime, note
 from paramedic.recovery.source import FUNCTIONS, Function
 from paramedic.recovery.transform import Transform, compiled, without_lines
 
-MAX_OBJECTS = 100_000  # looked through before the collector's own list is used
-
 
 def globals_of(runtime: Runtime) -> Optional[Dict[str, Any]]:
     """The namespace of the module made from the file."""
+    for version in runtime_of.versions(runtime.file):
+        for function in version.functions():
+            return function.__globals__
     for module in list(sys.modules.values()):
         scope = getattr(module, "__dict__", None)
         if isinstance(scope, dict) and scope.get("__file__") == runtime.file:
             return scope
     return None
+
+
+def all_names(code: types.CodeType) -> Set[str]:
+    """The names of globals and attributes in a function and in those inside it."""
+    found = set(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            found |= all_names(const)
+    return found
 
 
 def global_names(code: types.CodeType) -> Set[str]:
@@ -157,58 +166,13 @@ def _value(node: ast.expr, scope: Dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(node), "<default>", "eval"), scope)
 
 
-def _functions(file: str, wanted: Dict[str, Function]) -> List[types.FunctionType]:
-    """The live functions made from these functions of `file`."""
-    found = [one for one in _reachable(file) if _is_wanted(one, file, wanted)]
-    names = {one.__code__.co_qualname for one in found}
-    if set(wanted) <= names and not any("<locals>" in name for name in wanted):
-        return found
-    # Closures hang anywhere.
-    return [
-        one
-        for one in gc.get_objects()
-        if type(one) is types.FunctionType and _is_wanted(one, file, wanted)
-    ]
-
-
-def _is_wanted(one: types.FunctionType, file: str, wanted: Dict[str, Function]) -> bool:
-    code = one.__code__
-    return code.co_filename == file and code.co_qualname in wanted and one.__name__ != INNER
-
-
-def _reachable(file: str) -> Iterator[types.FunctionType]:
-    """The functions that the file's module, its classes and their wrappers hold."""
-    todo: List[Any] = []
-    for module in list(sys.modules.values()):
-        scope = getattr(module, "__dict__", None)
-        if isinstance(scope, dict) and scope.get("__file__") == file:
-            todo.extend(scope.values())
-    seen: Set[int] = set()
-    while todo and len(seen) < MAX_OBJECTS:
-        one = todo.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, types.FunctionType):
-            yield one
-            todo.extend(cell.cell_contents for cell in one.__closure__ or () if _is_set(cell))
-            todo.append(one.__dict__.get("__wrapped__"))
-        elif isinstance(one, type):
-            if getattr(sys.modules.get(one.__module__), "__file__", None) == file:
-                todo.extend(vars(one).values())
-        elif isinstance(one, (staticmethod, classmethod)):
-            todo.append(one.__func__)
-        elif isinstance(one, property):
-            todo += [one.fget, one.fset, one.fdel]
-        elif isinstance(one, types.MethodType):
-            todo.append(one.__func__)
-
-
-def _is_set(cell: types.CellType) -> bool:
-    try:
-        return isinstance(cell.cell_contents, (types.FunctionType, type, property))
-    except ValueError:
-        return False
+def _functions(file: str, wanted: Dict[str, Function]) -> Iterator[types.FunctionType]:
+    """The live functions made from these functions of `file`, whoever holds them."""
+    for runtime in runtime_of.versions(file):
+        for one in runtime.functions():
+            code = one.__code__
+            if code.co_filename == file and code.co_qualname in wanted:
+                yield one
 
 
 # ---------------------------------------------------------------------- new names
@@ -225,12 +189,11 @@ def define(one: Any) -> None:
     scope = globals_of(one.before)
     if scope is None:
         return
-    known = {ast.dump(node) for node in one.before.source.tree.body}
     names = {node.name for node in one.before.source.tree.body if isinstance(node, FUNCTIONS)}
     new = [
         node
         for node in one.after.source.tree.body
-        if isinstance(node, FUNCTIONS) and node.name not in names and ast.dump(node) not in known
+        if isinstance(node, FUNCTIONS) and node.name not in names
     ]
     transform = Transform(one.after.source)
     for node in sorted([*top_level(one), *new], key=lambda node: node.lineno):

@@ -18,7 +18,7 @@ from importlib.machinery import (
     SourcelessFileLoader,
 )
 from types import CodeType
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 from paramedic.recovery.project import (
     Project,
@@ -94,13 +94,44 @@ def transformed(path: str, data: bytes, main: bool = False) -> Optional[CodeType
     from paramedic.recovery import runtime as runtime_of
     from paramedic.recovery import source, transform
 
+    data = _with_earlier_edits(path, data)
+    # What a crash needs is loaded and read beforehand, so that it costs no time then.
+    from paramedic.recovery import resume  # noqa: F401
+
     made = source.parse(path, data)
-    runtime = runtime_of.Runtime(path, lambda: source.parse(path, data))
+    runtime = runtime_of.Runtime(path, _kept(made))
     runtime.is_main = main
     tree = transform.Transform(made).module(main)
     code = runtime_of.place(transform.compiled(tree, path, made.code.co_flags), runtime)
     runtime_of.add(runtime)
     return code
+
+
+_kept_bytes = 0
+MAX_KEPT_BYTES = 1 << 20  # of source whose trees stay in memory, which take some 40 times as much
+
+
+def _kept(made: Any) -> Callable[[], Any]:
+    """How the runtime gets at its source: kept, or of a large project read again at a crash."""
+    global _kept_bytes
+    from paramedic.recovery import source
+
+    file, text = made.file, made.text
+    if _kept_bytes + len(text) > MAX_KEPT_BYTES:
+        return lambda: source.parse(file, text)
+    _kept_bytes += len(text)
+    return lambda: made
+
+
+def _with_earlier_edits(path: str, data: bytes) -> bytes:
+    """The file as a repair of this run has left it, where the job, or a rank, starts again."""
+    if not os.path.isdir(os.path.join(os.environ.get("PARAMEDIC_RUN", ""), "repairs")):
+        return data
+    from paramedic.recovery import dialogue, edit
+
+    for text in dialogue.earlier_edits():
+        data = edit.applied_again(path, data, text)
+    return data
 
 
 def untouched(path: str, data: bytes) -> CodeType:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import functools
 import types
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from paramedic.recovery import contexts, edit, iterators, names, remap, remedies, residual
 from paramedic.recovery import runtime as runtime_of
@@ -42,6 +44,7 @@ class Plan:
     edit: Optional[edit.Edit] = None
     values: Dict[str, Any] = field(default_factory=dict)  # to be set first
     skips: bool = False  # the failed iteration is left
+    arrived: Callable[[], Any] = lambda: None  # called where the frame goes on, may refuse
 
     def check(self) -> None:
         """Raises Refused where the continuation cannot be built."""
@@ -59,6 +62,7 @@ class Plan:
 
     def leave(self, error: BaseException, cells: Any) -> Leave:
         """How the frame goes on; called at its barrier."""
+        self.arrived()
         scope = self.standing.frame.f_globals
         values = self._values(error)
         if self.function.kind == "module":
@@ -174,11 +178,15 @@ def _context(error: Optional[BaseException], frame: Any) -> Optional[BaseExcepti
 def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     """Works a repair out; raises Refused where it cannot be carried out."""
     crashed = standings[-1]
+    if repair.kind == "skip" and not crashed.at_header():
+        found = _skipped(crash, repair, standings)
+        found.in_place = found.standing is crashed and found.region == region
+        return found
     repair = remedies.prepare(crash, repair, crashed.at_header())
     if repair.kind == "edit":
-        found = _edited(crash, repair, standings)
+        found = _edited(repair, standings)
     elif repair.kind == "skip":
-        found = _skipped(crash, standings)
+        found = _skipped(crash, repair, standings)
     elif repair.kind in ("rewind", "rollback"):
         found = _rewound(crash, repair, standings)
     elif repair.kind == "return":
@@ -262,11 +270,15 @@ def _repeats_badly(crash: Crash, standing: Standing) -> bool:
     return rewinder is not None and bool(rewinder.needs_rewind(crash))
 
 
-def _skipped(crash: Crash, standings: List[Standing]) -> Plan:
-    for standing in reversed(standings):
+def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+    for at, standing in reversed(list(enumerate(standings))):
         if standing.at_header():
             found = _stay(standing, standing.path, "header")
             found.skips = True
+            if standing is not standings[-1]:
+                # What the loop draws from meets the exception on its way to the header.
+                header = dataclasses.replace(crash, frames=crash.frames[: at + 1])
+                found.arrived = functools.partial(remedies.prepare, header, repair, True)
             return found
         for depth in range(len(standing.path) - 2, -1, -1):
             below = standing.path[depth + 1]
@@ -290,7 +302,12 @@ def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
             raise Refused("nothing keeps what an iteration changes")
         rewinder.put_back(crash, _number(standing, depth))
     path = [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
-    return _stay(standing, path)
+    if repair.kind == "rewind":
+        return _stay(standing, path)
+    # The state is that from before the data which did the harm; on with the next.
+    found = _stay(standing, path, "continue")
+    found.skips = True
+    return found
 
 
 def _number(standing: Standing, depth: int) -> int:
@@ -349,7 +366,7 @@ def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
     return {}
 
 
-def _edited(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+def _edited(repair: Repair, standings: List[Standing]) -> Plan:
     made = edit.prepare(repair.patch or "", standings[-1].runtime.file)
     standing = made.frame_to_go_on(standings)
     runtime = made.runtime_of(standing.runtime.file)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from paramedic.recovery import runtime as runtime_of
-from paramedic.recovery.source import LOOPS, WITHS, Function, Path, number_of, own_nodes
+from paramedic.recovery.source import LOOPS, WITHS, Function, Path, number_of, own_statements
 from paramedic.recovery.transform import (
     CONTINUATION,
     RESULT,
@@ -288,7 +288,7 @@ def _declared(
 ) -> List[ast.stmt]:
     """Makes every name of the body what it was in the whole function: local, shared or global."""
     outer: Set[str] = set()
-    for one in own_nodes(function.body):
+    for one in own_statements(function.body):
         if isinstance(one, ast.Global):
             outer.update(one.names)
     head: List[ast.stmt] = []

@@ -8,12 +8,15 @@ exception pass as far as that, so that everything left on the way is left as the
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
-from paramedic.recovery import handled, repairs, stack
+from paramedic.recovery import emergency, handled, repairs, script, stack
 from paramedic.recovery.crash import Crash, Decider, Refused, Repair
 from paramedic.recovery.runtime import Leave, Runtime, note
 
@@ -30,15 +33,15 @@ class _Thread(threading.local):
         self.repeats = stack.Repeats()
 
 
+@dataclass
 class _Move:
     """An exception that still has to unwind to where the job goes on."""
 
-    def __init__(
-        self, error: BaseException, plan: repairs.Plan, arrived: Callable[[], None]
-    ) -> None:
-        self.error = error
-        self.plan = plan
-        self.arrived = arrived
+    plan: repairs.Plan
+    crash: Crash
+    repair: Repair
+    decider: Decider
+    took_ms: Dict[str, float]
 
 
 _thread = _Thread()
@@ -65,15 +68,20 @@ def met(
     Returns:
         How the frame goes on, or None where the exception is to pass.
     """
-    if _thread.busy or error is _thread.failing:
+    if _thread.busy:
+        return None
+    if error is _thread.failing:
+        script.without_own_frames(error.__traceback__)
         return None
     move = _thread.moving
     if move is not None:
-        if move.error is not error:
+        if move.crash.exception is not error:
             _thread.moving = None
         elif frame is move.plan.standing.frame and region == move.plan.region:
             _thread.moving = None
-            return _arrive(move, cells)
+            leave = _arrive(move, cells)
+            if leave is not None:
+                return leave
         else:
             return None
     if not _may_hold(error):
@@ -86,6 +94,18 @@ def met(
         return _hold(standing, region, cells, error)
     finally:
         _thread.busy = False
+
+
+class _NoCollection:
+    """Trees are many small objects: a full collection on their account takes many times as long."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
 
 
 def _may_hold(error: BaseException) -> bool:
@@ -138,13 +158,17 @@ def _hold(
     took = {"find": (time.perf_counter() - began) * 1e3}
     for _ in range(MAX_REFUSED):
         repair = decider.ask(crash)
-        if repair is None or repair.kind == "abort":
+        if repair is None:
+            break
+        if repair.kind == "abort":
+            _save_what_is_left(crash)
             break
         began = time.perf_counter()
         try:
-            plan = repairs.plan(crash, repair, standings, region)
-            took["plan"] = (time.perf_counter() - began) * 1e3
-            return _carry_out(plan, crash, repair, decider, took, cells)
+            with _NoCollection():
+                plan = repairs.plan(crash, repair, standings, region)
+                took["plan"] = (time.perf_counter() - began) * 1e3
+                return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))
         except Exception as own:
@@ -152,6 +176,17 @@ def _hold(
             decider.refused(crash, repair, f"{type(own).__name__}: {own}")
     _thread.failing = error
     return None
+
+
+def _save_what_is_left(crash: Crash) -> None:
+    """The emergency checkpoint of a job that is given up by choice."""
+    folder = os.environ.get("PARAMEDIC_RUN")
+    if not folder:
+        return
+    try:
+        emergency.save(crash, folder)
+    except Exception as error:
+        note("the emergency checkpoint", error)
 
 
 def _carry_out(
@@ -164,34 +199,35 @@ def _carry_out(
 ) -> Optional[Leave]:
     """Goes on in this frame, or sends the exception to the frame that goes on."""
     began = time.perf_counter()
-    here = plan.standing.frame is crash.frames[-1].frame and plan.in_place
-    error = crash.exception
     leave = None
-    if here:
-        leave = plan.leave(error, cells)
+    if plan.in_place:
+        leave = plan.leave(crash.exception, cells)
     else:
         plan.check()
     plan.commit()
+    _thread.repeats.repaired(plan)
     took["build"] = (time.perf_counter() - began) * 1e3
-    _thread.repeats.repaired(plan, error)
-
-    def arrived() -> None:
-        decider.resumed(crash, repair, took)
-
-    if leave is not None:
-        plan.let_go()
-        arrived()
-        return leave
-    _thread.moving = _Move(error, plan, arrived)
-    return None
+    if leave is None:
+        _thread.moving = _Move(plan, crash, repair, decider, took)
+        return None
+    plan.let_go()
+    decider.resumed(crash, repair, took)
+    return leave
 
 
 def _arrive(move: _Move, cells: Any) -> Optional[Leave]:
+    """The frame that goes on has got the exception; None where it cannot, after all."""
+    began = time.perf_counter()
     _thread.busy = True
     try:
-        leave = move.plan.leave(move.error, cells)
+        leave = move.plan.leave(move.crash.exception, cells)
         move.plan.let_go()
-        move.arrived()
+        move.took_ms["arrive"] = (time.perf_counter() - began) * 1e3
+        move.decider.resumed(move.crash, move.repair, move.took_ms)
         return leave
+    except Refused as refused:
+        # Its frames are gone: what follows is a crash of this frame, which is asked about anew.
+        move.decider.refused(move.crash, move.repair, str(refused))
+        return None
     finally:
         _thread.busy = False

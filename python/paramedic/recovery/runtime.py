@@ -10,7 +10,8 @@ import builtins
 import itertools
 import sys
 import types
-from typing import Any, AsyncIterator, Callable, Dict, Generator, List, Optional
+import weakref
+from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterator, List, Optional
 
 from paramedic.recovery import contexts, marks
 from paramedic.recovery.source import RUNTIME, Source
@@ -54,6 +55,8 @@ class Runtime:
         self.is_main = False
         self._load = load
         self._source: Optional[Source] = None
+        self._functions: List[weakref.ref[types.FunctionType]] = []
+        self._prune_at = 256
 
     def __reduce__(self) -> Any:
         return _of_file, (self.file,)
@@ -65,7 +68,23 @@ class Runtime:
             self._source = self._load()
         return self._source
 
+    def functions(self) -> Iterator[types.FunctionType]:
+        """The live functions that this version's code has made."""
+        for reference in self._functions:
+            function = reference()
+            if function is not None:
+                yield function
+
     # ------------------------------------------------------------------ called by transformed code
+
+    def made(self, function: types.FunctionType) -> types.FunctionType:
+        """A function came to be; about 0.2 µs."""
+        known = self._functions
+        known.append(weakref.ref(function))
+        if len(known) > self._prune_at:
+            known[:] = [one for one in known if one() is not None]
+            self._prune_at = 2 * len(known) + 256
+        return function
 
     def begin(self) -> None:
         """The first statement of the script."""
@@ -188,10 +207,15 @@ def add(runtime: Runtime) -> None:
     _runtimes.setdefault(runtime.file, []).append(runtime)
 
 
+def versions(file: str) -> List[Runtime]:
+    """All versions of the file, the newest last."""
+    return list(_runtimes.get(file, ()))
+
+
 def newest(file: str) -> Optional[Runtime]:
     """The version of the file that counts now."""
-    versions = _runtimes.get(file)
-    return versions[-1] if versions else None
+    known = _runtimes.get(file)
+    return known[-1] if known else None
 
 
 def files() -> List[str]:

@@ -75,7 +75,7 @@ class _Trimming:
 
 
 def without_own_frames(trace: Any) -> Any:
-    """The traceback without what leads to the script, and without ours in between."""
+    """The traceback without frames of ours in it; the frames before the first other one as well."""
     while trace is not None and _is_outside(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     current = trace

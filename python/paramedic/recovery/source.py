@@ -70,6 +70,19 @@ class Source:
     tree: ast.Module
     code: types.CodeType  # compiled from the untouched tree
     functions: List[Function] = field(default_factory=list)
+    facts: Dict[str, Any] = field(default_factory=dict)  # what others keep about this version
+
+    @property
+    def lines(self) -> List[bytes]:
+        """The lines of the file, without their ends."""
+        lines: Optional[List[bytes]] = self.facts.get("lines")
+        if lines is None:
+            lines = self.facts["lines"] = self.text.splitlines()
+        return lines
+
+    def text_of(self, node: Any) -> bytes:
+        """The whole lines on which a statement stands."""
+        return b"\n".join(self.lines[begin_of(node)[0] - 1 : node.end_lineno])
 
     def find(self, qualname: str, line: int = 0) -> Optional[Function]:
         """The function of that name; of several, the one whose first line is `line`."""
@@ -88,13 +101,30 @@ class Source:
 def parse(file: str, text: bytes) -> Source:
     """Reads a source file; raises what the compiler raises on it."""
     code = compile(text, file, "exec", dont_inherit=True)
-    tree = _Normal().visit(ast.parse(text, file))
+    tree = ast.parse(text, file)
+    if _needs_normal_form(tree, text):
+        tree = _Normal().visit(tree)
     source = Source(file, text, tree, code)
     source.functions.append(Function(0, tree, "<module>", "<module>", "", "module", code))
     _Catalogue(source).block(tree.body, code, "")
     for function in source.functions:
         _number(function)
     return source
+
+
+def _needs_normal_form(tree: ast.Module, text: bytes) -> bool:
+    if any(name in text for name in (b"locals(", b"vars(", b"dir(")):
+        return True
+    todo: List[Any] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, WITHS) and len(node.items) > 1:
+            return True
+        for name in _BLOCKS:
+            block = node.__dict__.get(name)
+            if isinstance(block, list):
+                todo.extend(block)
+    return False
 
 
 class _Normal(ast.NodeTransformer):
@@ -160,7 +190,7 @@ class _Catalogue:
 
 
 def _definitions(stmts: List[ast.stmt]) -> Iterator[Union[FunctionNode, ast.ClassDef]]:
-    for node in own_nodes(stmts):
+    for node in own_statements(stmts):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node
 
@@ -192,18 +222,46 @@ def kind_of(code: types.CodeType) -> str:
 
 def own_nodes(stmts: List[ast.stmt]) -> Iterator[ast.AST]:
     """All nodes of a block in the order of the text, but not those inside functions and classes."""
-    stack: List[ast.AST] = list(reversed(stmts))
+    stack: List[ast.AST] = [*reversed(stmts)]
     while stack:
         node = stack.pop()
         yield node
         if not isinstance(node, SCOPES):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(children_of(node)[::-1])
+
+
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+def own_statements(stmts: List[ast.stmt]) -> Iterator[Any]:
+    """The statements among `own_nodes`, with handlers and cases: ten times as fast."""
+    stack: List[Any] = [*reversed(stmts)]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, SCOPES):
+            continue
+        for name in reversed(_BLOCKS):
+            block = node.__dict__.get(name)
+            if isinstance(block, list):
+                stack.extend(reversed(block))
+
+
+def children_of(node: ast.AST) -> List[ast.AST]:
+    """The nodes right below; several times as fast as `ast.iter_child_nodes`."""
+    found: List[ast.AST] = []
+    for value in node.__dict__.values():
+        if isinstance(value, list):
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            found.append(value)
+    return found
 
 
 def _number(function: Function) -> None:
     """Gives every statement that keeps something in a hidden local its number."""
     number = 0
-    for node in own_nodes(function.body):
+    for node in own_statements(function.body):
         if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler)):
             number += 1
             node.__dict__["slot"] = number
@@ -266,14 +324,14 @@ def statement_at_line(body: List[ast.stmt], line: int) -> Optional[Path]:
     """The way to the first statement that begins on `line`, or to the innermost one around it."""
     starts = [
         begin_of(node)
-        for node in own_nodes(body)
+        for node in own_statements(body)
         if isinstance(node, ast.stmt) and begin_of(node)[0] == line
     ]
     if starts:
         return path_to(body, min(starts))
     around = [
         node
-        for node in own_nodes(body)
+        for node in own_statements(body)
         if isinstance(node, ast.stmt) and begin_of(node)[0] <= line <= (node.end_lineno or 0)
     ]
     return path_to(body, begin_of(around[-1])) if around else None

@@ -19,7 +19,7 @@ from paramedic.recovery.source import (
     begin_of,
     contains,
     number_of,
-    own_nodes,
+    own_statements,
     path_to,
     place_of,
 )
@@ -138,12 +138,12 @@ def _stand(
 
 def _raise_in_handler(function: Function, region: int, place: Position) -> Optional[Position]:
     """An exception that a handler raises again by a bare `raise` shows its first place only."""
-    for node in own_nodes(function.body):
+    for node in own_statements(function.body):
         if not isinstance(node, ast.ExceptHandler) or number_of(node) != region:
             continue
         if any(contains(one, place) for one in node.body):
             return None
-        for one in own_nodes(node.body):
+        for one in own_statements(node.body):
             if isinstance(one, ast.Raise) and one.exc is None:
                 return begin_of(one)
     return None
@@ -201,7 +201,7 @@ class Repeats:
         self._last = key
         return self._count
 
-    def repaired(self, plan: Any, error: BaseException) -> None:
+    def repaired(self, plan: Any) -> None:
         """The crash counted last was repaired by `plan`."""
         if plan.skips:
             self._last = None

@@ -22,8 +22,10 @@ from paramedic.recovery.source import (
     WITHS,
     Function,
     Source,
+    children_of,
     number_of,
     own_nodes,
+    own_statements,
 )
 
 CONTINUATION = ".k"  # the Leave that ends this frame, None while it lives
@@ -61,7 +63,7 @@ class Transform:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._own_iter = _binds(source.tree, ("iter", "aiter"))
+        self._own_iter = _has_own_iter(source)
         self._steppers = steppers(source)
         self._function: Function = source.functions[0]
         self._finally = 0  # try/finally statements around the current one
@@ -108,7 +110,8 @@ class Transform:
         body = [*body, ast.Return(None)]
         stmts: List[ast.stmt] = [ast.Try(body, self.barrier(0), [], []), *leave]
         if any(
-            isinstance(node, ast.Try) and node.finalbody for node in own_nodes(self._function.body)
+            isinstance(node, ast.Try) and node.finalbody
+            for node in own_statements(self._function.body)
         ):
             stmts.insert(0, assign(self.slot(CONTINUATION, True), ast.Constant(None)))
         return stmts
@@ -131,7 +134,8 @@ class Transform:
         code = self._function.code
         names = [name for name in code.co_varnames if name not in code.co_cellvars]
         # Variables of comprehensions are no names of this frame.
-        names = [name for name in names if name.isidentifier() and name in self._bound_names()]
+        bound = self._bound_names()
+        names = [name for name in names if name.isidentifier() and name in bound]
         if not names:
             return []
         return [ast.Assign([ast.Name(one, ast.Store()) for one in names], ast.Constant(None))]
@@ -192,7 +196,7 @@ class Transform:
             return []
         loops: List[Any] = [
             node
-            for node in own_nodes(self._function.body)
+            for node in own_statements(self._function.body)
             if isinstance(node, (ast.For, ast.AsyncFor))
         ]
         names = [f".i{number_of(node)}" for node in loops]
@@ -244,7 +248,14 @@ class Transform:
         function: Optional[Function] = getattr(node, "function", None)
         if function is None or function.left_alone:
             return node  # type: ignore[no-any-return]
-        made: ast.stmt = _with_block(node, body=self.function_body(function))
+        # The innermost decorator tells the runtime of every function that comes to be.
+        told = runtime("made")
+        ast.copy_location(told, node)
+        ast.copy_location(told.value, node)  # type: ignore[attr-defined]
+        decorators = [*node.decorator_list, told]
+        made: ast.stmt = _with_block(
+            node, body=self.function_body(function), decorator_list=decorators
+        )
         return made
 
     def _only_definitions(self, stmts: List[ast.stmt]) -> List[ast.stmt]:
@@ -253,7 +264,7 @@ class Transform:
         for node in stmts:
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 made += self.statement(node)
-            elif any(isinstance(one, (*FUNCTIONS, ast.ClassDef)) for one in own_nodes([node])):
+            elif any(isinstance(one, (*FUNCTIONS, ast.ClassDef)) for one in own_statements([node])):
                 made.append(_Inside(self).visit(node))
             else:
                 made.append(node)
@@ -445,12 +456,22 @@ def _is_constant(node: Optional[ast.expr]) -> bool:
 
 
 def _has_barrier(stmts: List[ast.stmt]) -> bool:
-    for node in own_nodes(stmts):
-        if not isinstance(node, ast.Attribute) or node.attr != "crash":
-            continue
-        if isinstance(node.value, ast.Constant) and node.value.value == RUNTIME:
+    """Whether a `Leave` may come out of these statements."""
+    for node in own_statements(stmts):
+        caught = node.type if isinstance(node, ast.ExceptHandler) else None
+        if isinstance(caught, ast.Attribute) and isinstance(caught.value, ast.Constant):
             return True
     return False
+
+
+def _has_own_iter(source: Source) -> bool:
+    """Whether `iter` or `aiter` may mean something else in this file than in builtins."""
+    found: Optional[bool] = source.facts.get("own_iter")
+    if found is None:
+        mentions = b"iter" in source.text or b"import *" in source.text
+        found = mentions and _binds(source.tree, ("iter", "aiter"))
+        source.facts["own_iter"] = found
+    return found
 
 
 def _binds(tree: ast.Module, names: Any) -> bool:
@@ -484,7 +505,7 @@ def trains(stmts: List[ast.stmt], names: Set[str]) -> bool:
             continue
         if isinstance(node, ast.Call) and (is_training_call(node) or _name_of(node.func) in names):
             return True
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children_of(node))
     return False
 
 
@@ -511,12 +532,21 @@ def _name_of(node: ast.expr) -> str:
 
 def steppers(source: Source) -> Set[str]:
     """The names of the file's functions that take one training step, called from a loop."""
+    kept: Optional[Set[str]] = source.facts.get("steppers")
+    if kept is not None:
+        return kept
     found: Set[str] = set()
-    for _ in range(3):  # through as many functions that only call one another
-        for function in source.functions[1:]:
-            if trains(function.body, found):
-                found.add(function.name)
-    return found - {"step", "backward", "main", "__init__", "__call__"}
+    if any(word in source.text for word in (b".backward", b".step", b"autograd")):
+        for _ in range(3):  # through as many functions that only call one another
+            before = len(found)
+            for function in source.functions[1:]:
+                if function.name not in found and trains(function.body, found):
+                    found.add(function.name)
+            if len(found) == before:
+                break
+    found -= {"step", "backward", "main", "__init__", "__call__"}
+    source.facts["steppers"] = found
+    return found
 
 
 def without_lines(tree: ast.Module) -> ast.Module:
@@ -526,7 +556,7 @@ def without_lines(tree: ast.Module) -> ast.Module:
         node = stack.pop()
         if isinstance(node, _LOCATED) and getattr(node, "lineno", None) is None:
             node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children_of(node))
     return tree
 
 

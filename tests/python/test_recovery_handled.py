@@ -1,0 +1,318 @@
+"""An exception that somebody up the stack handles is no crash; one that nobody handles is."""
+
+from pathlib import Path
+from typing import Dict, Type
+
+import pytest
+from crashing import Flaky, run
+
+# Each raises, and somebody handles it; the Decider must not be asked.
+LEFT_ALONE: Dict[str, str] = {
+    "except_in_a_caller": """
+        def f(): return {}["x"]
+        def g(): return f()
+        try: g()
+        except (TypeError, KeyError): result = 1
+    """,
+    "except_behind_finally_and_with": """
+        import threading
+        lock = threading.Lock()
+        def f():
+            with lock:
+                try: return {}["x"]
+                finally: pass
+        try: f()
+        except LookupError: result = 1
+    """,
+    "except_of_a_name_that_is_a_local": """
+        def f(kind):
+            try: g()
+            except kind: return 1
+        def g(): raise KeyError
+        result = f(KeyError)
+    """,
+    "a_bare_except": """
+        def f(): raise KeyError
+        try: f()
+        except: result = 1
+    """,
+    "queue_empty": """
+        import queue
+        q = queue.Queue()
+        def pull(): return q.get_nowait()
+        def f():
+            while True:
+                try: pull()
+                except queue.Empty: return 1
+        result = f()
+    """,
+    "suppress": """
+        import contextlib
+        def f(): raise FileNotFoundError
+        with contextlib.suppress(OSError): f()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.suppress(OSError))
+            f()
+        result = 1
+    """,
+    "a_manager_of_the_project_that_swallows": """
+        import contextlib
+        class Quiet:
+            def __enter__(self): return self
+            def __exit__(self, kind, value, trace): return kind is KeyError
+        @contextlib.contextmanager
+        def also_quiet():
+            try: yield
+            except KeyError: pass
+        def f(): raise KeyError
+        with Quiet(): f()
+        with also_quiet(): f()
+        @also_quiet()
+        def g(): f()
+        g()
+        result = 1
+    """,
+    "pytest_raises_and_unittest": """
+        import unittest, pytest
+        def f(): raise KeyError
+        with pytest.raises(KeyError): f()
+        with unittest.TestCase().assertRaises(KeyError): f()
+        result = 1
+    """,
+    "getattr_and_hasattr": """
+        class A:
+            @property
+            def broken(self): return helper()
+            def __getattr__(self, name):
+                if name == "other": return 1
+                raise AttributeError(name)
+        class B:
+            @property
+            def broken(self): return helper()
+        def helper(): raise AttributeError("x")
+        a, b = A(), B()
+        result = (
+            getattr(b, "broken", 5), hasattr(a, "gone"), hasattr(b, "broken"), a.other,
+            getattr(a, "gone", None),
+        )
+    """,
+    "the_sequence_protocol": """
+        class Items:
+            def __getitem__(self, i):
+                if i > 2: raise IndexError(i)
+                return helper(i)
+        def helper(i): return [0, 1, 2][i]
+        a, *b = Items()
+        result = list(Items()), [x for x in Items()], 7 in Items(), a, b, tuple(zip(Items(), "ab"))
+        for x in Items(): pass
+    """,
+    "stop_iteration": """
+        def f(): raise StopIteration
+        class Items:
+            n = 0
+            def __iter__(self): return self
+            def __next__(self):
+                self.n += 1
+                if self.n > 2: f()
+                return self.n
+        result = list(Items()), next(iter([]), 1)
+    """,
+    "dict_missing_and_mappings": """
+        import collections.abc
+        class Maps(collections.abc.Mapping):
+            def __getitem__(self, key): raise KeyError(key)
+            def __iter__(self): return iter(())
+            def __len__(self): return 0
+        class Missing(dict):
+            def __missing__(self, key): raise KeyError(key)
+        try: Missing()["x"]
+        except KeyError: pass
+        result = Maps().get("x", 1), "x" in Maps(), Missing().get("x")
+    """,
+    "futures": """
+        from concurrent.futures import ThreadPoolExecutor
+        def f(x): return 1 / x
+        with ThreadPoolExecutor(1) as pool:
+            result = type(pool.submit(f, 0).exception()).__name__
+    """,
+    "tasks": """
+        import asyncio
+        async def fail(): raise KeyError
+        async def main():
+            found = await asyncio.gather(fail(), return_exceptions=True)
+            task = asyncio.create_task(fail())
+            try: await task
+            except KeyError: found.append(1)
+            return found
+        result = len(asyncio.run(main()))
+    """,
+    "imports_that_may_fail": """
+        import sys, os
+        open(os.path.join(os.path.dirname(__file__), "broken_part.py"), "w").write("1 / 0")
+        sys.path.insert(0, os.path.dirname(__file__))
+        try: import broken_part
+        except ZeroDivisionError: result = 1
+        finally: del sys.path[0]
+    """,
+    "generators_whose_consumer_handles": """
+        def g():
+            try:
+                yield 1
+                raise KeyError
+            finally: pass
+        def use():
+            for x in g(): pass
+        try: use()
+        except KeyError: result = 1
+    """,
+    "exceptions_thrown_into_a_generator": """
+        import contextlib
+        log = []
+        @contextlib.contextmanager
+        def around():
+            log.append("in")
+            try: yield
+            finally: log.append("out")
+        def f():
+            with around(): raise KeyError
+        try: f()
+        except KeyError: result = log
+    """,
+    "exception_groups": """
+        def f(): raise ExceptionGroup("g", [KeyError(1)])
+        try: f()
+        except* KeyError: result = 1
+    """,
+    "a_handler_that_translates": """
+        def f(): raise KeyError
+        def g():
+            try: f()
+            except KeyError as error: raise ValueError from error
+        try: g()
+        except ValueError: result = 1
+    """,
+    "del": """
+        class A:
+            def __del__(self): f()
+        def f(): raise KeyError
+        import sys
+        hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
+        a = A()
+        del a
+        sys.unraisablehook = hook
+        result = 1
+    """,
+    "a_library_that_probes": """
+        import json, copy, pickle
+        class A:
+            def __getattr__(self, name): raise AttributeError(name)
+        class Odd: pass
+        def default(x): raise TypeError(x)
+        copy.copy(A()), copy.deepcopy(A())
+        try: json.dumps(Odd(), default=default)
+        except TypeError: result = 1
+    """,
+    "system_exit": """
+        import sys
+        def f(): sys.exit(3)
+        try: f()
+        except SystemExit as error: result = error.code
+    """,
+}
+
+# Each calls flaky() once where nobody handles what it raises.
+CRASHES: Dict[str, str] = {
+    "another_type_is_handled": """
+        def f():
+            try: return flaky()
+            except KeyError: return 0
+        result = f()
+    """,
+    "a_handler_that_raises_it_again": """
+        def f(): return flaky()
+        def g():
+            try: return f()
+            except OSError: raise
+        result = g()
+    """,
+    "suppress_of_another_type": """
+        import contextlib
+        with contextlib.suppress(KeyError): result = flaky()
+    """,
+    "a_manager_that_swallows_nothing": """
+        import contextlib, tempfile
+        @contextlib.contextmanager
+        def around():
+            yield
+        class Plain:
+            def __enter__(self): return self
+            def __exit__(self, *error): self.left = True
+        with around(), Plain(), tempfile.TemporaryFile(), contextlib.ExitStack():
+            result = flaky()
+    """,
+    "a_library_that_only_passes_it_on": """
+        import functools, threading, contextlib
+        @functools.lru_cache
+        def f(x): return flaky()
+        @contextlib.contextmanager
+        def around(): yield
+        @around()
+        def g(): return f(1)
+        result = sorted([1], key=lambda x: g())
+    """,
+    "an_index_error_that_is_no_protocol": """
+        class Items:
+            def __getitem__(self, i):
+                if flaky_as(IndexError): return 1
+        items = Items()
+        def f(): return items[3]
+        result = f()
+    """,
+    "an_attribute_error_that_nobody_expects": """
+        class A:
+            @property
+            def shown(self): return flaky_as(AttributeError)
+        result = A().shown
+    """,
+    "the_main_coroutine": """
+        import asyncio
+        async def inner(): return flaky()
+        async def main():
+            await asyncio.sleep(0)
+            return await inner()
+        result = asyncio.run(main())
+    """,
+    "a_thread": """
+        import threading
+        box = []
+        thread = threading.Thread(target=lambda: work())
+        def work(): box.append(flaky())
+        thread.start()
+        thread.join()
+        result = box
+    """,
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_a_handled_exception_is_left_alone(tmp_path: Path, name: str) -> None:
+    plain, _ = run(tmp_path, LEFT_ALONE[name], transform=False)
+    spaces, decider = run(tmp_path, LEFT_ALONE[name])
+    assert decider.where == []
+    assert spaces["result"] == plain["result"]
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_an_exception_that_nobody_handles_is_a_crash(tmp_path: Path, name: str) -> None:
+    def flaky_as(kind: Type[Exception]) -> int:
+        try:
+            return flaky()
+        except OSError:
+            raise kind from None
+
+    flaky = Flaky()
+    steady = {"flaky": lambda: 1, "flaky_as": lambda kind: 1}
+    plain, _ = run(tmp_path, CRASHES[name], transform=False, **steady)
+    spaces, decider = run(tmp_path, CRASHES[name], flaky=flaky, flaky_as=flaky_as)
+    assert len(decider.where) == 1
+    assert spaces["result"] == plain["result"]
