@@ -26,7 +26,8 @@ from paramedic.recovery.source import (
     statement_at_line,
 )
 from paramedic.recovery.stack import Standing, regions_of
-from paramedic.recovery.transform import RESULT, is_training_call, loop_id, steppers, trains
+from paramedic.recovery.training import is_training_call, loop_id, steppers, trains
+from paramedic.recovery.transform import RESULT
 
 
 @dataclass
