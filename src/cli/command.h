@@ -28,7 +28,8 @@ struct Console {
 // declare is a programming error.
 class Arguments {
  public:
-  Arguments(std::map<std::string, Value> options, std::map<std::string, std::string> positionals,
+  Arguments(std::map<std::string, Value> options,
+            std::map<std::string, std::vector<std::string>> positionals,
             std::vector<std::string> command, ConfigFile config)
       : options_(std::move(options)),
         positionals_(std::move(positionals)),
@@ -39,14 +40,16 @@ class Arguments {
   [[nodiscard]] bool flag(const std::string& name) const { return option(name).flag; }
   [[nodiscard]] const std::string& text(const std::string& name) const { return option(name).text; }
   [[nodiscard]] double number(const std::string& name) const { return option(name).number; }
+  // The first word of it, or "".
   [[nodiscard]] const std::string& positional(const std::string& name) const;
+  [[nodiscard]] const std::vector<std::string>& positionals(const std::string& name) const;
   // Of a command that takes one: what stands after `--`.
   [[nodiscard]] const std::vector<std::string>& command() const { return command_; }
   [[nodiscard]] const ConfigFile& config() const { return config_; }
 
  private:
   std::map<std::string, Value> options_;
-  std::map<std::string, std::string> positionals_;
+  std::map<std::string, std::vector<std::string>> positionals_;
   std::vector<std::string> command_;
   ConfigFile config_;
 };
@@ -55,6 +58,7 @@ struct Positional {
   std::string name;
   std::string help;
   bool required = false;
+  bool many = false;  // takes all words that follow
 };
 
 struct Example {

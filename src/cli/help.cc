@@ -45,7 +45,8 @@ std::string usage(const Command& command, const std::string& path) {
   if (!command.subcommands.empty()) return text + " COMMAND [OPTIONS]";
   if (!command.options.empty()) text += " [OPTIONS]";
   for (const Positional& positional : command.positionals) {
-    text += positional.required ? " " + positional.name : " [" + positional.name + "]";
+    const std::string word = positional.name + (positional.many ? "…" : "");
+    text += positional.required ? " " + word : " [" + word + "]";
   }
   if (command.takes_command) text += " -- COMMAND…";
   return text;

@@ -83,10 +83,12 @@ Result<Call> take_apart(const std::vector<std::string>& words) {
   return call;
 }
 
+constexpr int kPositionalsMax = 10000;
+
 struct Parsed {
   bool help = false;
   std::map<std::string, std::string> options;
-  std::map<std::string, std::string> positionals;
+  std::map<std::string, std::vector<std::string>> positionals;
 };
 
 Status unexpected(const Call& call, const std::string& word) {
@@ -127,7 +129,10 @@ Result<Parsed> parse(const Call& call) {
     }
   }
   for (const Positional& positional : call.command->positionals) {
-    app.add_option(positional.name, parsed.positionals[positional.name]);
+    // All but the last take one word; CLI11 fills them in order.
+    app.add_option(positional.name, parsed.positionals[positional.name])
+        ->expected(1, positional.many ? kPositionalsMax : 1)
+        ->allow_extra_args(positional.many);
   }
   try {
     // CLI11 takes its words from the back.
@@ -202,6 +207,13 @@ const Value& Arguments::option(const std::string& name) const {
 }
 
 const std::string& Arguments::positional(const std::string& name) const {
+  const auto found = positionals_.find(name);
+  PARAMEDIC_CHECK(found != positionals_.end());
+  static const std::string kNone;
+  return found->second.empty() ? kNone : found->second.front();
+}
+
+const std::vector<std::string>& Arguments::positionals(const std::string& name) const {
   const auto found = positionals_.find(name);
   PARAMEDIC_CHECK(found != positionals_.end());
   return found->second;

@@ -3,7 +3,7 @@
 #include "record/ring_reader.h"
 #include "store/run.h"
 #include "store/tables.h"
-#include "store/utf8.h"
+#include "base/utf8.h"
 
 namespace paramedic::store {
 namespace {

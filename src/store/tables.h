@@ -15,7 +15,7 @@
 
 #include "store/columns.h"
 #include "store/rows.h"
-#include "store/utf8.h"
+#include "base/utf8.h"
 
 namespace paramedic::store {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace paramedic::store {
+namespace paramedic {
 
 bool is_ascii(std::string_view text);
 
@@ -13,4 +13,4 @@ bool is_ascii(std::string_view text);
 // U+FFFD. Well-formed text comes back as it is.
 std::string valid_utf8(std::string_view text);
 
-}  // namespace paramedic::store
+}  // namespace paramedic

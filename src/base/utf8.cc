@@ -1,9 +1,9 @@
-#include "store/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace paramedic::store {
+namespace paramedic {
 namespace {
 
 struct Range {
@@ -62,4 +62,4 @@ std::string valid_utf8(std::string_view text) {
   return valid;
 }
 
-}  // namespace paramedic::store
+}  // namespace paramedic

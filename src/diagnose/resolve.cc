@@ -1,0 +1,329 @@
+#include "diagnose/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "diagnose/fingerprint.h"
+#include "diagnose/ranks.h"
+#include "diagnose/stage.h"
+#include "diagnose/text.h"
+
+namespace paramedic::diagnose {
+namespace {
+
+constexpr size_t kEvidenceMax = 8;
+constexpr size_t kRuledOutMax = 12;
+constexpr size_t kOtherMax = 4;
+constexpr size_t kSameRootMax = 3;
+
+Category category_of(const Event& event) {
+  return event.signature == nullptr ? Category::kUnknown : event.signature->category;
+}
+
+Tier tier_of(const Event& event) {
+  return event.signature == nullptr ? Tier::kFallback : event.signature->tier;
+}
+
+// An exception that programs raise and catch all the time while they look something up: what is
+// raised while it is handled says more, where that says anything.
+bool is_lookup(const Event& event) {
+  if (!event.exception || tier_of(event) > Tier::kType) return false;
+  const std::string_view type = last_component(event.exception->type);
+  return type == "KeyError" || type == "AttributeError" || type == "IndexError" ||
+         type == "StopIteration" || type == "Empty" || type == "ValueError" ||
+         type == "TypeError" || type == "ImportError" || type == "ModuleNotFoundError";
+}
+
+// Of linked exceptions one is the cause: the first, which the others only follow from, or the
+// inner one where the first carries it over from a worker.
+void settle_chains(std::vector<Event>& events) {
+  std::map<std::pair<size_t, std::string>, size_t> cause_of_writer;
+  for (size_t i = 0; i < events.size(); ++i) {
+    Event& event = events[i];
+    if (!event.exception) continue;
+    const auto [known, is_new] = cause_of_writer.try_emplace({event.file, event.writer}, i);
+    Event& cause = events[known->second];
+    const Link link = event.exception->link;
+    if (is_new || link == Link::kNone) {
+      known->second = i;
+    } else if (link == Link::kInner) {
+      cause.role = Role::kWrapper;
+      known->second = i;
+    } else if (cause.role != Role::kRoot || (is_lookup(cause) && event.role == Role::kRoot &&
+                                             tier_of(event) >= Tier::kMessage)) {
+      if (cause.role == Role::kRoot) cause.role = Role::kConfirmation;
+      known->second = i;
+    } else if (event.role == Role::kRoot) {
+      event.role = Role::kConfirmation;
+    }
+  }
+}
+
+double score_of(const Event& event) {
+  double score = 0;
+  switch (event.role) {
+    case Role::kRoot:
+      score = 20;
+      if (event.signature != nullptr) {
+        score += 10 * (static_cast<int>(event.signature->weight) - 1);
+      } else {
+        score -= 4;  // an exception that nothing is known about
+      }
+      break;
+    case Role::kCascade:
+      score = 6;
+      break;
+    case Role::kConfirmation:
+    case Role::kWrapper:
+      score = 3;
+      // Of several wrappers the one that says more.
+      if (event.signature != nullptr && event.signature->weight == Weight::kOutright) score += 1;
+      break;
+    case Role::kTeardown:
+      score = 1;
+      break;
+    case Role::kAdvice:
+    case Role::kProgress:
+      return 0;
+  }
+  if (event.level == Level::kWarning || event.level == Level::kInfo) score -= 6;
+  if (event.went_on && score < 30) score -= 14;
+  return score;
+}
+
+// By the clock where both tell the date, else in the order in which they were read.
+bool earlier(const Event& a, const Event& b) {
+  if (a.file != b.file && a.time_s > 86400 && b.time_s > 86400 && a.time_s != b.time_s) {
+    return a.time_s < b.time_s;
+  }
+  return a.file != b.file ? a.file < b.file : a.line < b.line;
+}
+
+std::vector<size_t> by_score(const std::vector<Event>& events) {
+  std::vector<size_t> order(events.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const double first = score_of(events[a]);
+    const double second = score_of(events[b]);
+    return first != second ? first > second : earlier(events[a], events[b]);
+  });
+  return order;
+}
+
+// The event that stands for the cause: of equal ones the first, but a whole traceback rather than
+// a line or a copy that was cut.
+size_t representative(const std::vector<Event>& events, const std::vector<size_t>& order) {
+  const Event& first = events[order[0]];
+  const bool whole =
+      first.exception && (first.exception->has_header || first.exception->frames.size() > 1);
+  if (whole || first.role != Role::kRoot) return order[0];
+  for (const size_t index : order) {
+    const Event& event = events[index];
+    if (score_of(event) < score_of(first)) break;
+    const bool better = event.exception && event.exception->has_header &&
+                        event.file == first.file && event.writer == first.writer &&
+                        category_of(event) == category_of(first);
+    if (better && category_of(event) != Category::kUnknown) return index;
+  }
+  return order[0];
+}
+
+double confidence_of(const Event& event) {
+  static constexpr double kOfTier[] = {0.5, 0.7, 0.9, 0.93, 0.97};
+  double confidence = kOfTier[static_cast<size_t>(tier_of(event))];
+  if (event.role != Role::kRoot) confidence = 0.4;
+  if (event.signature != nullptr && event.signature->weight == Weight::kSymptom) confidence *= 0.8;
+  if (event.went_on) confidence *= 0.5;
+  return confidence;
+}
+
+Evidence evidence_of(const Timeline& timeline, const Event& event, Role role) {
+  return {timeline.files[event.file], event.line, event.offset, event.rank, role, event.text};
+}
+
+// The line of a message that the signature's patterns are about, where that is not its first.
+void add_message_line(const Timeline& timeline, const Event& event, Verdict& verdict) {
+  if (!event.exception || event.signature == nullptr || event.exception->more_lines.empty()) return;
+  for (const std::string& pattern : event.signature->patterns) {
+    const RE2 expression(pattern, RE2::Quiet);
+    if (!expression.ok() || RE2::PartialMatch(event.text, expression)) return;
+    std::string_view rest = event.exception->message;
+    for (const uint64_t line : event.exception->more_lines) {
+      const size_t end = rest.find('\n');
+      if (end == std::string_view::npos) break;
+      rest.remove_prefix(end + 1);
+      const std::string text(rest.substr(0, rest.find('\n')));
+      if (!RE2::PartialMatch(text, expression)) continue;
+      Evidence piece = evidence_of(timeline, event, Role::kRoot);
+      piece.line = line;
+      piece.text = text;
+      verdict.evidence.push_back(std::move(piece));
+      return;
+    }
+  }
+}
+
+std::string title_of(const Event& event) {
+  if (event.signature != nullptr && !event.signature->title.empty()) return event.signature->title;
+  return std::string(info(category_of(event)).title);
+}
+
+std::string retry_reason(Retry retry) {
+  switch (retry) {
+    case Retry::kNever:
+      return "the same would happen again";
+    case Retry::kSameNode:
+      return "a collision that need not happen again";
+    case Retry::kOtherNode:
+      return "the fault lies in this node or its links";
+    case Retry::kAfterDelay:
+      return "the other side may be back, or the resource free, later";
+    case Retry::kUnknown:
+      return "the log does not tell whether the cause is still there";
+  }
+  return "";
+}
+
+// What the event itself says; evidence of other events comes later.
+Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
+  Verdict verdict;
+  verdict.category = category_of(event);
+  verdict.mechanism = event.signature != nullptr ? event.signature->id
+                      : event.exception ? std::string(last_component(event.exception->type))
+                                        : "unknown";
+  verdict.domain = event.signature == nullptr ? Domain::kUnknown : event.signature->domain;
+  verdict.retry = event.signature == nullptr ? Retry::kUnknown : event.signature->retry;
+  if (event.role != Role::kRoot && event.signature != nullptr &&
+      event.signature->role != Role::kRoot && verdict.category == Category::kUnknown) {
+    verdict.retry = Retry::kUnknown;
+  }
+  verdict.retry_reason = retry_reason(verdict.retry);
+  verdict.title = title_of(event);
+  verdict.confidence = confidence_of(event);
+  verdict.stage = stage_of(catalog, timeline, event);
+  if (event.exception) {
+    verdict.where = place_of(*event.exception);
+    verdict.exception_type = event.exception->type;
+    verdict.exception_message = event.exception->message;
+  }
+  if (event.signature != nullptr) {
+    verdict.fix = event.signature->fix;
+    verdict.collect_next = event.signature->collect_next;
+  }
+  verdict.evidence.push_back(evidence_of(timeline, event, Role::kRoot));
+  add_message_line(timeline, event, verdict);
+  verdict.fingerprint = mechanism_fingerprint(verdict);
+  verdict.fingerprint_exact =
+      exact_fingerprint(verdict, event.exception ? &*event.exception : nullptr);
+  return verdict;
+}
+
+bool same_failure(const Event& a, const Event& b) {
+  if (a.signature != b.signature) return false;
+  if (a.exception.has_value() != b.exception.has_value()) return false;
+  return !a.exception || (a.exception->type == b.exception->type &&
+                          normalized(a.exception->message) == normalized(b.exception->message));
+}
+
+// The other events become confirmation of the cause, or are ruled out by their role.
+void explain_others(Timeline& timeline, size_t cause_index, Verdict& verdict) {
+  Event& cause = timeline.events[cause_index];
+  size_t same = 0;
+  std::set<int> ranks;
+  std::set<std::string> said;
+  if (cause.rank >= 0) ranks.insert(cause.rank);
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    Event& event = timeline.events[i];
+    if (i == cause_index) continue;
+    if (same_failure(event, cause) && event.role == cause.role) {
+      if (event.rank >= 0) ranks.insert(event.rank);
+      if (++same <= kSameRootMax && verdict.evidence.size() < kEvidenceMax) {
+        verdict.evidence.push_back(evidence_of(timeline, event, Role::kConfirmation));
+      }
+      continue;
+    }
+    if (event.role == Role::kRoot && earlier(cause, event)) event.role = Role::kCascade;
+    if (event.role == Role::kConfirmation && verdict.evidence.size() < kEvidenceMax) {
+      verdict.evidence.push_back(evidence_of(timeline, event, Role::kConfirmation));
+      continue;
+    }
+    const std::string what = event.exception ? std::string(last_component(event.exception->type))
+                             : event.signature != nullptr ? event.signature->id
+                                                          : event.text;
+    if (verdict.ruled_out.size() < kRuledOutMax && said.insert(what).second) {
+      verdict.ruled_out.push_back({what, event.role, event.line});
+    }
+  }
+  verdict.ranks.assign(ranks.begin(), ranks.end());
+}
+
+Verdict no_event_verdict(const Timeline& timeline) {
+  Verdict verdict;
+  verdict.mechanism = "no_error_in_the_log";
+  if (timeline.finished) {
+    verdict.category = Category::kNoFailure;
+    verdict.mechanism = "finished";
+    verdict.retry = Retry::kNever;
+    verdict.confidence = 0.9;
+  } else {
+    verdict.collect_next =
+        timeline.bytes == 0
+            ? "the log is empty: give the standard error of each rank"
+            : "the log ends without an error: look at the exit code, the scheduler's record of the "
+              "job (sacct, kubectl describe) and the kernel's log (dmesg) of its end";
+  }
+  verdict.title = info(verdict.category).title;
+  verdict.retry_reason = verdict.category == Category::kNoFailure ? "there is nothing to repeat"
+                                                                  : retry_reason(verdict.retry);
+  verdict.stage = timeline.doing;
+  verdict.fingerprint = mechanism_fingerprint(verdict);
+  verdict.fingerprint_exact = exact_fingerprint(verdict, nullptr);
+  return verdict;
+}
+
+void add_others(const Catalog& catalog, const Timeline& timeline, const std::vector<size_t>& order,
+                Diagnosis& diagnosis) {
+  constexpr double kWorthSaying = 8;
+  std::set<std::string> said = {diagnosis.verdict.mechanism};
+  for (const size_t index : order) {
+    const Event& event = timeline.events[index];
+    if (diagnosis.other.size() == kOtherMax || score_of(event) < kWorthSaying) break;
+    Verdict verdict = verdict_of(catalog, timeline, event);
+    if (said.insert(verdict.mechanism).second) diagnosis.other.push_back(std::move(verdict));
+  }
+}
+
+}  // namespace
+
+Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
+  Diagnosis diagnosis;
+  settle_chains(timeline.events);
+  const std::vector<size_t> order = by_score(timeline.events);
+  // What the job survived, or said before it ended well, is no failure.
+  const bool survived = order.empty() || score_of(timeline.events[order[0]]) <= 0 ||
+                        (timeline.finished && timeline.finished_at == timeline.events.size() &&
+                         score_of(timeline.events[order[0]]) < 30);
+  if (survived) {
+    if (!order.empty() && timeline.made_progress) timeline.finished = true;
+    diagnosis.verdict = no_event_verdict(timeline);
+  } else {
+    const size_t cause = representative(timeline.events, order);
+    diagnosis.verdict = verdict_of(catalog, timeline, timeline.events[cause]);
+    add_others(catalog, timeline, order, diagnosis);
+    diagnosis.verdict.first_failing_rank = first_failing_rank(timeline, cause);
+    explain_others(timeline, cause, diagnosis.verdict);
+  }
+  if (timeline.last_step >= 0 && timeline.checkpoint_step >= 0 &&
+      timeline.last_step >= timeline.checkpoint_step) {
+    diagnosis.verdict.lost_steps = timeline.last_step - timeline.checkpoint_step;
+  }
+  diagnosis.timeline = std::move(timeline);
+  return diagnosis;
+}
+
+}  // namespace paramedic::diagnose

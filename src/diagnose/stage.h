@@ -1,0 +1,15 @@
+#pragma once
+// Which phase of the job failed: from the frames, else from what the log said before.
+
+#include "diagnose/event.h"
+#include "diagnose/signature.h"
+
+namespace paramedic::diagnose {
+
+// What the frames tell, or kUnknown.
+Stage stage_of_frames(const Catalog& catalog, const Exception& exception);
+// `event` is one of the timeline's: where its own frames say nothing, those of the exceptions that
+// followed from it do.
+Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event);
+
+}  // namespace paramedic::diagnose

@@ -1,0 +1,295 @@
+#include "diagnose/traceback.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "diagnose/text.h"
+
+namespace paramedic::diagnose {
+namespace {
+
+constexpr std::string_view kHeader = "Traceback (most recent call last)";
+constexpr int kMarksHold = 6;
+constexpr size_t kContinuationMax = 24;
+
+re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
+
+int to_int(const std::string& digits) {
+  return static_cast<int>(std::min(std::strtol(digits.c_str(), nullptr, 10), 1L << 30));
+}
+
+bool any_of_parts(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return contains(text, part); });
+}
+
+// "ValueError: …" with a type that says by its name that it is one; `rest` is what follows it.
+bool named_exception(std::string_view text, std::string& type, std::string& message) {
+  static const RE2 kNamed(
+      R"(((?:[A-Za-z_]\w*(?:\.|::))*(?:[A-Za-z_]\w*)"
+      R"((?:Error|Interrupt|Exit|Iteration|Failure|Fault|Timeout|Abort|Group)|\w*Exception))"
+      R"(|(?:[A-Za-z_]\w*\.)+Error|(?:queue|Queue|_queue)\.(?:Empty|Full)|(?:std::)?bad_alloc))"
+      R"((?:\(\w+\))?(?:: ?(.*))?)");
+  return RE2::FullMatch(piece(text), kNamed, &type, &message) && message.find(" at 0x") != 0;
+}
+
+// Any dotted name: only right behind frames, where nothing else can stand.
+bool loose_exception(std::string_view text, std::string& type, std::string& message) {
+  static const RE2 kLoose(R"(((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\(\w+\))?)(?::\s(.*)|:)?)");
+  static const RE2 kKeyword(R"((?:else|try|finally|pass|return|raise|break|continue)\b.*)");
+  return !RE2::FullMatch(piece(text), kKeyword) &&
+         RE2::FullMatch(piece(text), kLoose, &type, &message);
+}
+
+}  // namespace
+
+FrameRole role_of(std::string_view file) {
+  if (any_of_parts(file, {"torch/distributed/run.py", "torch/distributed/launch",
+                          "torch/distributed/elastic", "runpy.py", "/bin/torchrun",
+                          "deepspeed/launcher", "accelerate/commands", "horovod/runner",
+                          "absl/app.py", "click/core.py", "hydra/_internal", "fire/core.py",
+                          "multiprocessing/spawn.py", "<frozen runpy>"})) {
+    return FrameRole::kLauncher;
+  }
+  if (any_of_parts(file, {"site-packages", "dist-packages", "/torch/", "/tensorflow/"})) {
+    return FrameRole::kFramework;
+  }
+  static const RE2 kStandard(
+      R"((?:.*[/\\])?(?:[Ll]ib(?:64)?[/\\](?:python[\d.]+[/\\])?|python[\d.]+[/\\])[\w/\\]+\.py)"
+      R"(|<frozen .*)");
+  if (RE2::FullMatch(piece(file), kStandard)) return FrameRole::kStandardLibrary;
+  return FrameRole::kUser;
+}
+
+std::optional<Exception> TracebackParser::take() {
+  if (finished_.empty()) return std::nullopt;
+  Exception exception = std::move(finished_.front());
+  finished_.pop_front();
+  return exception;
+}
+
+void TracebackParser::finish() {
+  if (state_ != State::kIdle) close();
+}
+
+void TracebackParser::close() {
+  if (state_ == State::kMessage || !current_.frames.empty()) {
+    // C++ spells the scope otherwise; the rest of the library knows one spelling.
+    const size_t nested = current_.type.rfind('(');
+    if (nested != std::string::npos && current_.type.starts_with("RayTaskError")) {
+      current_.type.resize(nested);
+    }
+    current_.has_header = has_header_;
+    finished_.push_back(std::move(current_));
+  }
+  current_ = {};
+  state_ = State::kIdle;
+  expect_code_ = false;
+  has_header_ = false;
+  stray_ = 0;
+}
+
+void TracebackParser::open_traceback(std::string_view text) {
+  if (contains(text, "Original Traceback")) next_link_ = Link::kInner;
+  state_ = State::kFrames;
+  current_.link = std::exchange(next_link_, Link::kNone);
+  current_.ignored = std::exchange(next_ignored_, false);
+  current_.in_thread = std::exchange(next_in_thread_, false);
+  has_header_ = true;
+  frame_indent_ = 0;
+}
+
+// The lines between two tracebacks that say how they belong together.
+bool TracebackParser::feed_between(std::string_view text) {
+  bool known = true;
+  if (contains(text, "During handling of the above exception")) {
+    next_link_ = Link::kDuringHandling;
+  } else if (contains(text, "was the direct cause of the following")) {
+    next_link_ = Link::kCause;
+  } else if (contains(text, "terminated with the following error")) {
+    next_link_ = Link::kInner;
+  } else if (text.starts_with("Exception ignored in")) {
+    next_ignored_ = true;
+  } else if (text.starts_with("Exception in thread")) {
+    next_in_thread_ = true;
+  } else {
+    known = false;
+  }
+  if (known) {
+    pending_ = kMarksHold;
+  } else if (pending_ > 0) {
+    --pending_;
+    if (pending_ == 0) {
+      next_link_ = Link::kNone;
+      next_ignored_ = next_in_thread_ = false;
+    }
+  }
+  return known;
+}
+
+bool TracebackParser::frame_line(std::string_view text) {
+  static const RE2 kFrame(R"re(\s*(?:[|+]\s*)?File "([^"]+)", line (\d+)(?:, in ?(.*))?)re");
+  static const RE2 kNewIpython(R"((?:File )?([~/\w][^\s:]*):(\d+), in ([\w.<>]+)\(.*)");
+  static const RE2 kOldIpython(R"((~?[\w./\\:<>-]*(?:\.pyx?|<ipython[^>]*>)|<ipython-input[^>]*>))"
+                               R"( in ([\w.<>]*)(?:\(.*\))?)");
+  static const RE2 kCell(R"(Cell In\s?\[\d+\], line (\d+).*)");
+  static const RE2 kRich(R"(([/~][^\s:]*\.py):(\d+) in (\S+))");
+  Frame frame;
+  std::string line = "0";
+  const re2::StringPiece whole = piece(text);
+  if (!RE2::FullMatch(whole, kFrame, &frame.file, &line, &frame.function) &&
+      !RE2::FullMatch(whole, kNewIpython, &frame.file, &line, &frame.function) &&
+      !RE2::FullMatch(whole, kRich, &frame.file, &line, &frame.function) &&
+      !RE2::FullMatch(whole, kOldIpython, &frame.file, &frame.function)) {
+    if (!RE2::FullMatch(whole, kCell, &line)) return false;
+    frame.file = "<cell>";
+  }
+  frame.line = to_int(line);
+  frame.role = role_of(frame.file);
+  frame_indent_ = indent_of(text);
+  if (current_.frames.size() < kFramesMax) {
+    current_.frames.push_back(std::move(frame));
+  } else {
+    // Of a recursion the outermost and the innermost frames are of interest.
+    current_.frames.back() = std::move(frame);
+  }
+  expect_code_ = true;
+  return true;
+}
+
+bool TracebackParser::start_exception(const LogLine& line, bool loose) {
+  std::string_view text = trim_left(line.text);
+  if (text.starts_with("| ")) text = trim_left(text.substr(1));   // in an exception group
+  if (text.starts_with("E  ")) text = trim_left(text.substr(1));  // pytest
+  std::string type, message;
+  if (!named_exception(text, type, message) && !(loose && loose_exception(text, type, message))) {
+    return false;
+  }
+  current_.type = std::move(type);
+  current_.message = message.substr(0, kMessageMax);
+  current_.line = line.number;
+  current_.offset = line.offset;
+  state_ = State::kMessage;
+  expect_code_ = false;
+  stray_ = 0;
+  return true;
+}
+
+bool TracebackParser::feed_idle(const LogLine& line) {
+  if (contains(line.text, kHeader)) {
+    open_traceback(line.text);
+    return true;
+  }
+  if (feed_between(line.text)) return true;
+  if (contains(line.text, "File \"") && frame_line(line.text)) {
+    state_ = State::kFrames;
+    current_.link = std::exchange(next_link_, Link::kNone);
+    return true;
+  }
+  // A lone "Type: message": whoever caught the exception printed no more than that.
+  if (start_exception(line, false)) {
+    current_.link = std::exchange(next_link_, Link::kNone);
+    return true;
+  }
+  return false;
+}
+
+bool TracebackParser::feed_frames(const LogLine& line) {
+  const std::string_view text = line.text;
+  const std::string_view bare = trim(text);
+  if (contains(text, kHeader)) {
+    // Two writers without prefixes: their frames are taken as one stack.
+    open_traceback(text);
+    return true;
+  }
+  if (frame_line(text)) {
+    stray_ = 0;
+    return true;
+  }
+  static const RE2 kArrow(R"(-+> ?(\d+)\s?(.*))");
+  static const RE2 kSkipped(R"([~^\s]+|\[Previous line repeated.*|\.\.\.|\d+(?:\s.*)?|[|+=-]+)");
+  std::string number, code;
+  if (RE2::FullMatch(piece(bare), kArrow, &number, &code)) {
+    if (!current_.frames.empty()) {
+      current_.frames.back().code = std::string(trim(code));
+      if (current_.frames.back().line == 0) current_.frames.back().line = to_int(number);
+    }
+    stray_ = 0;
+    expect_code_ = false;
+    return true;
+  }
+  std::string type, message;
+  const bool at_frame = indent_of(text) <= frame_indent_;
+  if (expect_code_ && !(at_frame && named_exception(bare, type, message))) {
+    if (!current_.frames.empty()) current_.frames.back().code = std::string(bare);
+    expect_code_ = false;
+    return true;
+  }
+  if (bare.empty() || RE2::FullMatch(piece(bare), kSkipped)) return true;
+  if (!current_.frames.empty() || has_header_) {
+    if (at_frame && start_exception(line, true)) return true;
+    if (start_exception(line, false)) return true;
+  }
+  if (++stray_ > kStrayMax) close();
+  return indent_of(text) > frame_indent_;
+}
+
+bool TracebackParser::feed_message(const LogLine& line) {
+  const std::string_view text = line.text;
+  if (contains(text, kHeader)) {
+    close();
+    open_traceback(text);
+    return true;
+  }
+  if (feed_between(text)) {
+    close();
+    return true;
+  }
+  if (contains(text, "File \"") && indent_of(text) > 0) {
+    // ray::f() (pid=…) prints its frames behind the type; SyntaxError its place before it.
+    const bool wrapped = current_.frames.empty();
+    close();
+    if (wrapped) next_link_ = Link::kInner;
+    return feed_idle(line);
+  }
+  std::string type, message;
+  const bool other = named_exception(trim_left(text), type, message) && indent_of(text) == 0;
+  // An empty line is never given: it shows as a gap in the numbers.
+  // Keras alone puts one inside the message.
+  const bool keras = current_.message.starts_with("Exception encountered when calling");
+  const bool gap = line.number > last_line_ + 1 && !keras;
+  const bool over = text.empty() || gap || other ||
+                    current_.more_lines.size() >= kContinuationMax ||
+                    current_.message.size() + text.size() > kMessageMax;
+  if (over) {
+    close();
+    return !text.empty() && feed_idle(line);
+  }
+  current_.message += '\n';
+  current_.message += trim(text);
+  current_.more_lines.push_back(line.number);
+  // It may be somebody else's line: the scanner looks at it too.
+  return false;
+}
+
+bool TracebackParser::feed(const LogLine& line) {
+  bool taken = false;
+  switch (state_) {
+    case State::kIdle:
+      taken = feed_idle(line);
+      break;
+    case State::kFrames:
+      taken = feed_frames(line);
+      break;
+    case State::kMessage:
+      taken = feed_message(line);
+      break;
+  }
+  last_line_ = line.number;
+  return taken;
+}
+
+}  // namespace paramedic::diagnose

@@ -1,0 +1,169 @@
+#include "diagnose/traceback.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace paramedic::diagnose {
+namespace {
+
+std::vector<Exception> parse(const std::string& text) {
+  TracebackParser parser;
+  std::vector<Exception> found;
+  uint64_t number = 0;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    ++number;
+    // As the scanner does: empty lines are not given.
+    if (!line.empty()) parser.feed({line, number, begin});
+    begin = end == std::string::npos ? text.size() : end + 1;
+  }
+  parser.finish();
+  while (auto exception = parser.take()) found.push_back(*exception);
+  return found;
+}
+
+TEST(Traceback, OfCPythonGivesFramesCodeTypeAndMessage) {
+  const auto found = parse(
+      "Traceback (most recent call last):\n"
+      "  File \"/job/train.py\", line 12, in <module>\n"
+      "    main()\n"
+      "    ~~~~^^\n"
+      "  File \"/job/train.py\", line 7, in main\n"
+      "    return rates[\"lr\"]\n"
+      "           ~~~~~^^^^^^\n"
+      "KeyError: 'lr'\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "KeyError");
+  EXPECT_EQ(found[0].message, "'lr'");
+  EXPECT_EQ(found[0].line, 8U);
+  ASSERT_EQ(found[0].frames.size(), 2U);
+  EXPECT_EQ(found[0].frames[1].function, "main");
+  EXPECT_EQ(found[0].frames[1].line, 7);
+  EXPECT_EQ(found[0].frames[1].code, "return rates[\"lr\"]");
+  EXPECT_TRUE(found[0].has_header);
+}
+
+TEST(Traceback, WhoseIndentationWasLostIsReadTheSame) {
+  const auto found = parse(
+      "Traceback (most recent call last):\n"
+      "File \"t.py\", line 1, in\n"
+      "f()\n"
+      "File \"t.py\", line 3, in f\n"
+      "raise ValueError(\"x\")\n"
+      "ValueError: x\n");
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].frames.size(), 2U);
+  EXPECT_EQ(found[0].frames[1].code, "raise ValueError(\"x\")");
+  EXPECT_EQ(found[0].line, 6U);
+}
+
+TEST(Traceback, ChainsOfBothKindsSayHowTheyBelongTogether) {
+  const auto found = parse(
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in f\n"
+      "    open(p)\n"
+      "FileNotFoundError: gone\n"
+      "\n"
+      "During handling of the above exception, another exception occurred:\n"
+      "\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 3, in f\n"
+      "    raise RuntimeError(\"no data\")\n"
+      "RuntimeError: no data\n"
+      "\n"
+      "The above exception was the direct cause of the following exception:\n"
+      "\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 9, in <module>\n"
+      "    f()\n"
+      "SystemExit: 1\n");
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].link, Link::kNone);
+  EXPECT_EQ(found[1].link, Link::kDuringHandling);
+  EXPECT_EQ(found[2].link, Link::kCause);
+}
+
+TEST(Traceback, OfADataLoaderWorkerIsTheInnerOne) {
+  const auto found = parse(
+      "ValueError: Caught ValueError in DataLoader worker process 0.\n"
+      "Original Traceback (most recent call last):\n"
+      "  File \"/env/site-packages/torch/utils/data/_utils/worker.py\", line 349, in _worker_loop\n"
+      "    data = fetcher.fetch(index)\n"
+      "  File \"/job/data.py\", line 5, in __getitem__\n"
+      "    raise ValueError(\"bad\")\n"
+      "ValueError: bad\n");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].link, Link::kInner);
+  EXPECT_EQ(found[1].frames[0].role, FrameRole::kFramework);
+  EXPECT_EQ(found[1].frames[1].role, FrameRole::kUser);
+}
+
+TEST(Traceback, OfIpythonIsReadFromItsArrows) {
+  const auto found = parse(
+      "---------------------------------------------------------------------------\n"
+      "KeyError                                  Traceback (most recent call last)\n"
+      "<ipython-input-3-57113dda3e8e> in <module>\n"
+      "      1 x = {}\n"
+      "----> 2 run(x)\n"
+      "\n"
+      "~/job/lib.py in run(table)\n"
+      "     10 def run(table):\n"
+      "---> 11     return table['w']\n"
+      "\n"
+      "KeyError: 'w'\n");
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].frames.size(), 2U);
+  EXPECT_EQ(found[0].frames[1].line, 11);
+  EXPECT_EQ(found[0].frames[1].code, "return table['w']");
+  EXPECT_EQ(found[0].type, "KeyError");
+}
+
+TEST(Traceback, KeepsTheLinesOfALongMessage) {
+  const auto found = parse(
+      "RuntimeError: Error(s) in loading state_dict for Net:\n"
+      "\tsize mismatch for fc.weight: copying a param with shape [10, 4]\n"
+      "\n"
+      "done\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].message.find("size mismatch for fc.weight"), std::string::npos);
+  ASSERT_EQ(found[0].more_lines.size(), 1U);
+  EXPECT_EQ(found[0].more_lines[0], 2U);
+}
+
+TEST(Traceback, OfASyntaxErrorHasNoFunction) {
+  const auto found = parse(
+      "  File \"train.py\", line 3\n"
+      "    print 'a'\n"
+      "          ^\n"
+      "SyntaxError: Missing parentheses in call to 'print'\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "SyntaxError");
+  EXPECT_EQ(found[0].frames[0].line, 3);
+}
+
+TEST(Traceback, ThatTheInterpreterIgnoredIsMarked) {
+  const auto found = parse(
+      "Exception ignored in: <function Bar.__del__ at 0x7f>\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in __del__\n"
+      "    self.close()\n"
+      "AttributeError: 'Bar' object has no attribute 'close'\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].ignored);
+}
+
+TEST(Traceback, CutAtItsEndGivesNoType) {
+  const auto found = parse(
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in f\n"
+      "    g()\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].type.empty());
+}
+
+}  // namespace
+}  // namespace paramedic::diagnose
