@@ -119,7 +119,9 @@ Result<std::unique_ptr<Signature>> read_signature(const Json& json, const std::s
   if (!entry.text("stage").empty()) signature->stage = stage;
   entry.word("role", role_named, signature->role);
   signature->patterns = texts(json, "pattern");
-  entry.word("weight", [](auto name) { return word_named(kWeights, name); }, signature->weight);
+  entry.word(
+      "weight", [](std::string_view word) { return word_named(kWeights, word); },
+      signature->weight);
   const std::string on = entry.text("on");
   if (!on.empty() && on != "exception" && on != "line") entry.fail("on = '" + on + "'");
   signature->exception = entry.expression("exception");
@@ -129,7 +131,8 @@ Result<std::unique_ptr<Signature>> read_signature(const Json& json, const std::s
   signature->tier = !needs_exception              ? Tier::kMessage
                     : signature->patterns.empty() ? Tier::kType
                                                   : Tier::kExact;
-  entry.word("tier", [](auto name) { return word_named(kTiers, name); }, signature->tier);
+  entry.word(
+      "tier", [](std::string_view word) { return word_named(kTiers, word); }, signature->tier);
   signature->on_lines = on != "exception" && !needs_exception;
   signature->on_exceptions = on != "line";
   if (!needs_exception && signature->patterns.empty()) entry.fail("matches everything");
