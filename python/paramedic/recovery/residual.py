@@ -153,7 +153,7 @@ class Residual:
         handlers: List[ast.ExceptHandler] = []
         orelse: List[ast.stmt] = []
         if below.owner is node and below.name == "body":
-            handlers = [make.handler(one) for one in node.handlers]
+            handlers = [make.handler(one, node) for one in node.handlers]
             orelse = make.block(node.orelse)
         elif isinstance(below.owner, ast.ExceptHandler):
             rest = self._handling(below.owner, rest)
@@ -169,7 +169,7 @@ class Residual:
             return rest
         guarded: List[ast.stmt] = [
             ast.Expr(call("restored")),
-            ast.Try(rest, make.barrier(number_of(handler)), [], []),
+            ast.Try(rest, make.barrier(handler), [], []),
         ]
         clause = ast.ExceptHandler(runtime("any"), handler.name, guarded)
         raised = ast.Raise(call("again", make.slot(name)))

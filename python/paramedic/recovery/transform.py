@@ -78,7 +78,7 @@ class Transform:
         body = [
             *stmts[:first],
             *([ast.Expr(call("begin"))] if main else []),
-            ast.Try(self.block(stmts[first:]) or [ast.Pass()], self.barrier(0), [], []),
+            ast.Try(self.block(stmts[first:]) or [ast.Pass()], self.barrier(), [], []),
             ast.Expr(call("run_module")),
         ]
         return without_lines(ast.Module(body, []))
@@ -86,7 +86,7 @@ class Transform:
     def continued_module(self, stmts: List[ast.stmt]) -> ast.Module:
         """What remains of the file's body, in the form of a body."""
         self._function = self.source.functions[0]
-        return without_lines(ast.Module([ast.Try(stmts, self.barrier(0), [], [])], []))
+        return without_lines(ast.Module([ast.Try(stmts, self.barrier(), [], [])], []))
 
     def function_body(self, function: Function) -> List[ast.stmt]:
         """The body of `function` as it runs."""
@@ -107,7 +107,7 @@ class Transform:
     def wrap(self, body: List[ast.stmt], leave: List[ast.stmt]) -> List[ast.stmt]:
         """The one `try` around a function; `leave` is what happens once it is continued."""
         body = [*body, ast.Return(None)]
-        stmts: List[ast.stmt] = [ast.Try(body, self.barrier(0), [], []), *leave]
+        stmts: List[ast.stmt] = [ast.Try(body, self.barrier(), [], []), *leave]
         if any(
             isinstance(node, ast.Try) and node.finalbody
             for node in own_statements(self._function.body)
@@ -162,12 +162,13 @@ class Transform:
             return ast.Attribute(runtime("slots"), name, context)
         return ast.Name(name, context)
 
-    def barrier(self, region: int) -> List[ast.ExceptHandler]:
+    def barrier(self, around: Any = None) -> List[ast.ExceptHandler]:
         """The clauses that ask whether an exception is to be held.
 
         Args:
-            region: 0 for a function, else the number of the statement around which it stands.
+            around: the statement in or around which it stands; None: the whole function.
         """
+        region = 0 if around is None else number_of(around)
         function = self._function
         cells: ast.expr = ast.Constant(None)
         names = [*function.cells]
@@ -178,7 +179,10 @@ class Transform:
             ast.copy_location(cells, function.node)  # code has to begin at some line
         crash = call("crash", ast.Constant(function.key), ast.Constant(region), cells)
         then: List[ast.stmt] = [assign(self.slot(CONTINUATION, True), crash)]
-        passes: List[ast.stmt] = [*self._dropped(region), ast.Raise()]
+        passes: List[ast.stmt] = [
+            *self._dropped(function if around is None else around),
+            ast.Raise(),
+        ]
         if region:
             on: List[ast.stmt] = [ast.Raise(self.slot(CONTINUATION))]
             then.append(ast.If(is_none(self.slot(CONTINUATION)), passes, on))
@@ -189,14 +193,10 @@ class Transform:
             clauses.insert(0, ast.ExceptHandler(runtime("never"), None, passes))
         return clauses
 
-    def _dropped(self, region: int) -> List[ast.stmt]:
+    def _dropped(self, left: Any) -> List[ast.stmt]:
         """Frees the iterators of loops that an exception has left, as the interpreter would."""
-        if region:
-            return []
-        loops: List[Any] = [
-            node
-            for node in own_statements(self._function.body)
-            if isinstance(node, (ast.For, ast.AsyncFor))
+        loops = [
+            node for node in own_statements(left.body) if isinstance(node, (ast.For, ast.AsyncFor))
         ]
         names = [f".i{number_of(node)}" for node in loops]
         if not names:
@@ -330,7 +330,7 @@ class Transform:
         """A `with` over the manager that its hidden local holds, around statements made already."""
         slot = f".w{number_of(node)}"
         manager = ast.copy_location(self.slot(slot), node.items[0].context_expr)
-        guarded: List[ast.stmt] = [ast.Try(body, self.barrier(number_of(node)), [], [])]
+        guarded: List[ast.stmt] = [ast.Try(body, self.barrier(node), [], [])]
         made = _with_block(node, items=[ast.withitem(manager, target)], body=guarded)
         return [made, assign(self.slot(slot, True), ast.Constant(None))]
 
@@ -338,18 +338,18 @@ class Transform:
         if node.finalbody:
             self._finally += 1
         body = self.block(node.body)
-        handlers = [self.handler(one) for one in node.handlers]
+        handlers = [self.handler(one, node) for one in node.handlers]
         orelse = self.block(node.orelse)
         if node.finalbody:
             self._finally -= 1
         return self.try_of(node, body, handlers, orelse)
 
-    def handler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
+    def handler(self, node: ast.ExceptHandler, of: ast.Try) -> ast.ExceptHandler:
         """An `except` clause; while it runs, the exception it handles can still be read."""
         body = self.block(node.body)
         if not all(isinstance(one, (ast.Pass, ast.Continue, ast.Break)) for one in node.body):
-            body = [ast.Try(body, self.barrier(number_of(node)), [], [])]
-        made = ast.ExceptHandler(node.type, node.name, body)
+            body = [ast.Try(body, self.barrier(node), [], [])]
+        made = ast.ExceptHandler(node.type, node.name, [*self._dropped(of), *body])
         return ast.copy_location(made, node)
 
     def try_of(
@@ -372,7 +372,7 @@ class Transform:
         if not node.finalbody:
             return user
         last = ast.If(is_none(self.slot(CONTINUATION)), self.block(node.finalbody), [])
-        whole = ast.Try(user, self.barrier(number_of(node)), [], [last])
+        whole = ast.Try(user, self.barrier(node), [], [last])
         return [ast.copy_location(whole, node)]
 
 
