@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paramedic.trial import Run
 
 __version__ = "0.1.0"
-__all__ = ["open", "watch"]
+__all__ = ["open", "protect", "watch"]
 
 
 def watch(model: Any = None, optimizer: Any = None, name: str = "", directory: str = "") -> bool:
@@ -33,6 +33,23 @@ def watch(model: Any = None, optimizer: Any = None, name: str = "", directory: s
     from paramedic import _watch
 
     return _watch.watch(model, optimizer, name, directory)
+
+
+def protect(function: Any) -> Any:
+    """Decorates a function whose crashes are to be repaired in place, in a notebook for example.
+
+    `paramedic run` needs no decorator. Without it an agent is started beside this process, a crash
+    inside the function pauses it, and `paramedic attach` repairs it. Python 3.11 and newer.
+
+    Args:
+        function: a plain function, decorated by nothing but this.
+
+    Returns:
+        The same function, which looks and behaves as before.
+    """
+    from paramedic.recovery import protect
+
+    return protect.protect(function)
 
 
 def open(run: str) -> Run:  # noqa: A001
