@@ -6,19 +6,20 @@ One door for `repairs`: batches that do not fit, data loaders, broken loggers.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict
+from types import FrameType
+from typing import Any, Dict, Optional
 
 from paramedic.recovery import loggers, micro_batch, samples
-from paramedic.recovery.crash import Crash, Refused, Repair
+from paramedic.recovery.crash import Crash, Repair
 
 
-def prepare(crash: Crash, repair: Repair, at_header: bool) -> Repair:
+def prepare(crash: Crash, repair: Repair, header: Optional[FrameType]) -> Repair:
     """Carries out the repair's part outside the frames.
 
     Args:
         crash: all its frames can still be read.
         repair: as it was decided; its `options` get what was done under `done`.
-        at_header: whether the crashed frame stands in a loop's header.
+        header: the crashed frame, where it stands in a loop's header.
 
     Returns:
         The repair of the frames: a `split_batch` is a rewind or a retry from here on.
@@ -33,10 +34,18 @@ def prepare(crash: Crash, repair: Repair, at_header: bool) -> Repair:
     elif options.get("silence"):
         silent = loggers.silence(crash, str(options["silence"]))
         options["done"] = f"{silent} does nothing from now on"
-    if at_header and repair.kind in ("retry", "edit", "action", "skip", "rewind"):
-        done = samples.prepare(crash, repair.kind, options)
-        if done is not None:
-            options["done"] = done
-    elif options.get("sample"):
-        raise Refused("the crash is not one of a sample that is loaded")
+    if header is not None and repair.kind != "skip":
+        done = samples.prepare(crash, "retry", options, header)
+        options["done"] = done or options.get("done")
     return repair
+
+
+def leave_out(crash: Crash, repair: Repair, header: FrameType) -> bool:
+    """Prepares a data loader for the skip of what the loop's header had asked for.
+
+    Returns:
+        False where a sample is to be left out, and it is none that this header loads.
+    """
+    options: Dict[str, Any] = repair.options if repair.options is not None else {}
+    options["done"] = samples.prepare(crash, "skip", options, header)
+    return options["done"] is not None or not options.get("sample")

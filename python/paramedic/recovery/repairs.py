@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
-import functools
 import types
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from paramedic.recovery import contexts, edit, iterators, names, remap, remedies, residual
 from paramedic.recovery import runtime as runtime_of
@@ -45,7 +43,6 @@ class Plan:
     edit: Optional[edit.Edit] = None
     values: Dict[str, Any] = field(default_factory=dict)  # to be set first
     skips: bool = False  # the failed iteration is left
-    arrived: Callable[[], Any] = lambda: None  # called where the frame goes on, may refuse
 
     def check(self) -> None:
         """Raises Refused where the continuation cannot be built."""
@@ -63,7 +60,6 @@ class Plan:
 
     def leave(self, error: BaseException, cells: Any) -> Leave:
         """How the frame goes on; called at its barrier."""
-        self.arrived()
         scope = self.standing.frame.f_globals
         values = self._values(error)
         if self.function.kind == "module":
@@ -179,11 +175,7 @@ def _context(error: Optional[BaseException], frame: Any) -> Optional[BaseExcepti
 def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     """Works a repair out; raises Refused where it cannot be carried out."""
     crashed = standings[-1]
-    if repair.kind == "skip" and not crashed.at_header():
-        found = _skipped(crash, repair, standings)
-        found.in_place = found.standing is crashed and found.region == region
-        return found
-    repair = remedies.prepare(crash, repair, crashed.at_header())
+    repair = remedies.prepare(crash, repair, crashed.frame if crashed.at_header() else None)
     if repair.kind == "edit":
         found = _edited(repair, standings)
     elif repair.kind == "skip":
@@ -272,17 +264,16 @@ def _repeats_badly(crash: Crash, standing: Standing) -> bool:
 
 
 def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
-    for at, standing in reversed(list(enumerate(standings))):
-        if standing.at_header():
+    only_a_sample = bool(repair.options and repair.options.get("sample"))
+    for standing in reversed(standings):
+        if standing.at_header() and remedies.leave_out(crash, repair, standing.frame):
             found = _stay(standing, standing.path, "header")
             found.skips = True
-            if standing is not standings[-1]:
-                # What the loop draws from meets the exception on its way to the header.
-                header = dataclasses.replace(crash, frames=crash.frames[: at + 1])
-                found.arrived = functools.partial(remedies.prepare, header, repair, True)
             return found
         for depth in range(len(standing.path) - 2, -1, -1):
             below = standing.path[depth + 1]
+            if only_a_sample:
+                break
             if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
                 rewinder = _rewinder()
                 if rewinder is not None and rewinder.needs_rewind(crash):
@@ -291,6 +282,8 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
                 found = _stay(standing, standing.path, "continue")
                 found.skips = True
                 return found
+    if only_a_sample:
+        raise Refused("the crash is none of a sample that a loop's header loads")
     raise Refused("there is no loop around the crash whose next iteration could be taken")
 
 

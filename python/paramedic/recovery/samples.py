@@ -8,6 +8,7 @@ noted on the iterator (0.2 µs a batch).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -16,7 +17,7 @@ import multiprocessing
 import sys
 import weakref
 from types import FrameType, SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from paramedic.recovery.crash import Crash, Refused
 from paramedic.recovery.memory import library_frames
@@ -24,7 +25,7 @@ from paramedic.recovery.random_state import RandomState
 
 _SENT = "_paramedic_sent"  # on an iterator: task number → the index lists sent under it
 _RESTARTS = "_paramedic_restarts"
-_PREPARED = "_paramedic_prepared"  # on an exception: the workers and indices before a repair
+_PREPARED = "_paramedic_prepared"  # on an exception: the indices left before a repair
 MAX_DATASETS = 100
 
 # By data set: those that were left out.
@@ -47,17 +48,23 @@ def install() -> None:
     base._next_index = _next_index
 
 
-def prepare(crash: Crash, kind: str, options: Optional[Dict[str, Any]] = None) -> Optional[str]:
+def prepare(
+    crash: Crash,
+    kind: str,
+    options: Optional[Dict[str, Any]] = None,
+    header: Optional[FrameType] = None,
+) -> Optional[str]:
     """Makes the DataLoader that crashed in a loop's header go on as the repair wants.
 
     Args:
-        crash: in a loop's header.
+        crash: in a loop's header, or in what that has called.
         kind: "retry" and "edit" give the same batch again, "skip" leaves it out.
         options: of a skip: `sample` leaves out the bad samples alone, of which there may be
             `max_share` of the data set, but always one; `samples` gets their indices.
+        header: the frame of the loop, where it is not the crashed one.
 
     Returns:
-        What was done, or None where no DataLoader crashed.
+        What will be done, or None where no DataLoader crashed.
 
     Raises:
         Refused: batches would get lost.
@@ -66,31 +73,45 @@ def prepare(crash: Crash, kind: str, options: Optional[Dict[str, Any]] = None) -
     dataloader: Any = sys.modules.get("torch.utils.data.dataloader")
     if dataloader is None:
         return None
-    frames = library_frames(crash)
+    frames = _frames_inside(crash, header)
     iterator = _of_kind(frames, dataloader._BaseDataLoaderIter)
     if iterator is None:
         return None
     _undo(iterator, crash.exception)
-    random_state = RandomState()
-    random_state.keep()
-    try:
+    with _untouched_random_state():
         if iterator._num_workers == 0:
             return _prepare_single(iterator, frames, kind, options)
         return _prepare_workers(iterator, frames, kind, options)
+
+
+def _frames_inside(crash: Crash, header: Optional[FrameType]) -> List[FrameType]:
+    """The frames that the header has called, outermost first. Those around a crash in the data
+    set's own code are still running; the others are in the traceback."""
+    running: List[FrameType] = []
+    frame = crash.frames[-1].frame if crash.frames and header is not None else None
+    while frame is not None and frame is not header:
+        running.append(frame)
+        frame = frame.f_back
+    return [*(reversed(running) if frame is header else ()), *library_frames(crash)]
+
+
+@contextlib.contextmanager
+def _untouched_random_state() -> Iterator[None]:
+    random_state = RandomState()
+    random_state.keep()
+    try:
+        yield
     finally:
         random_state.put_back()
 
 
 def _undo(iterator: Any, error: BaseException) -> None:
     """Takes back what an earlier repair of the same crash had prepared before it was refused."""
-    workers = getattr(iterator, "_workers", None)
     before = error.__dict__.get(_PREPARED)
     if before is not None:
-        if before[0] is not workers:
-            raise Refused("the batch is on its way to new workers already: it will come next")
-        iterator._sampler_iter = before[1]
+        iterator._sampler_iter = before
         iterator.__dict__.pop("_next_data", None)
-    error.__dict__[_PREPARED] = (workers, iterator._sampler_iter)
+    error.__dict__[_PREPARED] = iterator._sampler_iter
 
 
 def left_out(dataset: Any) -> List[Any]:
@@ -165,7 +186,8 @@ def _prepare_stream(
 ) -> str:
     """A stream gives each sample once: those of the batch that were read already go first again."""
     stream = fetcher.dataset_iter
-    if inspect.isgenerator(stream) and stream.gi_frame is None:
+    # One that is running is on the stack of the crash, and is about to end with the exception.
+    if inspect.isgenerator(stream) and (stream.gi_frame is None or stream.gi_running):
         raise Refused(
             "the generator of the data set ended with the exception: what it had left would be "
             "missing silently"
@@ -203,8 +225,9 @@ def _prepare_workers(
     pending = [one for number in sorted(sent) if number >= first for one in sent[number]]
     if kind == "skip":
         pending = pending[1:]
-    _restart(iterator, pending)
-    return f"{iterator._num_workers} new workers load the batches that were under way"
+    # Not now: an edit of the data set is to be in place when they start.
+    _at_next(iterator, lambda: _restart(iterator, pending))
+    return "new workers load the batches that were under way"
 
 
 def _prepare_worker_streams(iterator: Any, kind: str, failed: bool) -> str:
@@ -246,7 +269,7 @@ def _deliver_rest(iterator: Any, index: Any, options: Dict[str, Any]) -> str:
     if iterator._pin_memory:
         utils: Any = sys.modules["torch.utils.data._utils"]
         batch = utils.pin_memory.pin_memory(batch, getattr(iterator, "_pin_memory_device", None))
-    _hand_out(iterator, batch)
+    _at_next(iterator, lambda: batch)
     return "left out: sample " + ", ".join(map(str, bad))
 
 
@@ -310,18 +333,18 @@ def _push(iterator: Any, indices: List[Any]) -> None:
     iterator._sampler_iter = itertools.chain(indices, iterator._sampler_iter)
 
 
-def _hand_out(iterator: Any, batch: Any) -> None:
-    """The next `next()` gives `batch`, before it goes on as ever."""
+def _at_next(iterator: Any, first: Callable[[], Any]) -> None:
+    """The next `next()` gives what `first` answers."""
 
     def _next_data() -> Any:
         del iterator.__dict__["_next_data"]
-        return batch
+        return first()
 
     iterator.__dict__["_next_data"] = _next_data
 
 
-def _restart(iterator: Any, pending: List[Any]) -> None:
-    """New workers in place of the old ones; the iterator stays the same object."""
+def _restart(iterator: Any, pending: List[Any]) -> Any:
+    """New workers in place of the old ones, in the same iterator; answers their first batch."""
     restarts = iterator.__dict__.get(_RESTARTS, 0) + 1
     yielded, sampler, workers = iterator._num_yielded, iterator._index_sampler, iterator._workers
     method = getattr(type(workers[0]), "_start_method", None) if workers else None
@@ -351,10 +374,12 @@ def _restart(iterator: Any, pending: List[Any]) -> None:
     iterator._shutdown_workers()
     iterator.__dict__.pop(_SENT, None)
     iterator.__dict__.pop("_next_data", None)
-    iterator.__init__(loader)
+    with _untouched_random_state():
+        iterator.__init__(loader)
     iterator._index_sampler = sampler
     iterator._num_yielded = yielded
     iterator.__dict__[_RESTARTS] = restarts
+    return iterator._next_data()
 
 
 def _of_kind(frames: List[FrameType], kind: Any) -> Any:
