@@ -291,6 +291,44 @@ def test_what_could_not_be_exact_is_refused_and_nothing_is_changed(
     assert net.weight.grad is None
 
 
+def test_a_rollback_finds_weights_that_are_finite(
+    own: rewind.IterationRewinder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.5)
+
+    def iteration(x: torch.Tensor) -> None:
+        own.mark(LOOP)
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    def is_sound() -> bool:
+        state = [v for s in optimizer.state.values() for v in s.values()]
+        return all(bool(t.isfinite().all()) for t in [*net.state_dict().values(), *state])
+
+    bad = torch.full((8, 4), float("nan"))
+    for _ in range(4):
+        iteration(torch.randn(8, 4))
+    # GIVEN one bad iteration WHEN it is known as it began THEN that is it
+    iteration(bad)
+    assert not is_sound()
+    assert own.roll_back(crash_of(Once()), LOOP) == "weights as at the start of the iteration"
+    assert is_sound()
+    # GIVEN two WHEN the second began it was too late THEN an older copy is taken
+    iteration(bad)
+    iteration(bad)
+    assert own.roll_back(crash_of(Once()), LOOP, 0.5) == "weights as 5 iterations ago"
+    assert is_sound()
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    # GIVEN no copies at each iteration WHEN one is bad THEN it is the older copy as well
+    monkeypatch.setattr(pace.Allowance, "grants", lambda *args: False)
+    iteration(torch.randn(8, 4))
+    iteration(bad)
+    assert own.roll_back(crash_of(Once()), LOOP).endswith("iterations ago")
+    assert is_sound()
+
+
 def test_another_loop_in_between_is_refused(own: rewind.IterationRewinder) -> None:
     with pytest.raises(Refused, match="another loop"):
         own.put_back(crash_of(Once()), LOOP)

@@ -129,6 +129,10 @@ class Buffers:
         self._still = [slot for slot in slots if not slot.changes]
         self._place()
 
+    def changing(self) -> List[Any]:
+        """The tensors that forward passes change."""
+        return [values[name] for values, name in self._places]
+
     def check(self) -> None:
         """Raises Refused where `put_back` could not be exact."""
         for slot in self._still:

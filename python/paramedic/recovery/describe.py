@@ -8,6 +8,7 @@ goes wrong costs one value its text.
 import hashlib
 import itertools
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -16,6 +17,7 @@ from typing import Any, Dict, List, Optional
 
 from paramedic.recovery.crash import Crash, ProjectFrame
 
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 MAX_FRAMES = 30
 MAX_VARIABLES = 60
 MAX_VALUE = 120
@@ -80,8 +82,17 @@ def _text_of(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
+    """As it would be printed at the end of the job: the frames that still run around the crash
+    included, libraries among them; our own left out."""
     try:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        told = traceback.TracebackException(type(error), error, error.__traceback__)
+        start = error.__traceback__
+        if start is not None:
+            running = traceback.StackSummary.extract(traceback.walk_stack(start.tb_frame.f_back))
+            frames = [*reversed(running), *told.stack]
+            theirs = [frame for frame in frames if not frame.filename.startswith(_OWN)]
+            told.stack = traceback.StackSummary.from_list(theirs)
+        text = "".join(told.format())
     except Exception as failure:
         return f"<the traceback cannot be made: {type(failure).__name__}>"
     # The end of a traceback is what matters.

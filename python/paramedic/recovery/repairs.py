@@ -180,8 +180,10 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
         found = _edited(repair, standings)
     elif repair.kind == "skip":
         found = _skipped(crash, repair, standings)
-    elif repair.kind in ("rewind", "rollback"):
+    elif repair.kind == "rewind":
         found = _rewound(crash, repair, standings)
+    elif repair.kind == "rollback":
+        found = _rolled_back(crash, repair, standings)
     elif repair.kind == "return":
         found = _returned(repair, standings)
     elif repair.kind == "action":
@@ -289,19 +291,34 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
 
 def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
     standing, depth, is_training = _loop_to_rewind(standings)
-    loop: Any = standing.path[depth].statement
     if is_training:
         rewinder = _rewinder()
         if rewinder is None:
             raise Refused("nothing keeps what an iteration changes")
         rewinder.put_back(crash, _number(standing, depth))
-    path = [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
-    if repair.kind == "rewind":
-        return _stay(standing, path)
+    return _stay(standing, _iteration_start(standing, depth))
+
+
+def _rolled_back(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+    """Goes on with weights from before, at the start of the iteration or with the next one."""
+    options: Dict[str, Any] = repair.options if repair.options is not None else {}
+    standing, depth, is_training = _loop_to_rewind(standings)
+    rewinder = _rewinder()
+    if rewinder is None or not is_training:
+        raise Refused("there is no iteration of a training around the crash")
+    factor = float(options.get("rate_factor", 1.0))
+    options["done"] = rewinder.roll_back(crash, _number(standing, depth), factor)
+    if not options.get("skip_data", True):
+        return _stay(standing, _iteration_start(standing, depth))
     # The state is that from before the data which did the harm; on with the next.
-    found = _stay(standing, path, "continue")
+    found = _stay(standing, _iteration_start(standing, depth), "continue")
     found.skips = True
     return found
+
+
+def _iteration_start(standing: Standing, depth: int) -> Path:
+    loop: Any = standing.path[depth].statement
+    return [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
 
 
 def _number(standing: Standing, depth: int) -> int:

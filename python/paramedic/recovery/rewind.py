@@ -26,6 +26,7 @@ from paramedic.recovery.gradients import Gradients
 from paramedic.recovery.memory import library_frames
 from paramedic.recovery.pace import Pace
 from paramedic.recovery.random_state import RandomState
+from paramedic.recovery.rollback import Rollback, all_finite
 from paramedic.recovery.weights import Objects, Weights
 
 # Looking through the frames may take some ms: at most one part in so many of the time.
@@ -68,6 +69,7 @@ class IterationRewinder:
         self._random = RandomState()
         self._buffers = Buffers(self._pace)
         self._objects = Objects()
+        self._rollback = Rollback(self._pace)
         self._owned: Dict[int, _Owned] = {}
         # Weights that no optimizer owns, and their gradients.
         self._loose: List["weakref.ref[Any]"] = []
@@ -127,6 +129,37 @@ class IterationRewinder:
             raise Refused("another thread trains: its iterations are kept, not this one's")
         if self._stale and self._torch is not None:
             raise Refused("an optimizer was made so recently that its model is not known yet")
+
+    def roll_back(self, crash: Crash, loop: int, rate_factor: float = 1.0) -> str:
+        """Gives weights and optimizer state finite values that they had before: at the start of the
+        iteration if those are known and finite, else some iterations ago. Answers which.
+
+        Args:
+            crash: of an iteration of `loop`.
+            loop: see `put_back`.
+            rate_factor: learning rates are multiplied by this.
+        """
+        weights = [w for owned in self._owned.values() for w in owned.weights.parameters()]
+        done, reason = "weights as at the start of the iteration", ""
+        try:
+            self.put_back(crash, loop)
+            if not all_finite(weights):
+                reason = "the weights were not finite any more when the iteration began"
+        except Refused as refused:
+            reason = str(refused)
+        if reason:
+            ago = self._rollback.put_back()
+            if ago is None:
+                raise Refused(f"{reason}; there is no older copy of them")
+            for weight in weights:
+                weight.grad = None
+            done = f"weights as {ago} iterations ago"
+        if rate_factor != 1.0:
+            for owned in self._owned.values():
+                optimizer = owned.weights.reference()
+                for group in () if optimizer is None else optimizer.param_groups:
+                    group["lr"] *= rate_factor
+        return done
 
     def undo_part(self, crash: Crash, loop: int = 0) -> None:
         """Undoes what a backward pass or a step has done before it crashed, where that is known
@@ -236,6 +269,10 @@ class IterationRewinder:
             known = self._owned[id(optimizer)] = _Owned(self._pace, optimizer)
         return known
 
+    def _optimizers(self) -> List[Any]:
+        references = [owned.weights.reference() for owned in self._owned.values()]
+        return [optimizer for optimizer in references if optimizer is not None]
+
     def _loose_weights(self) -> List[Any]:
         weights = [reference() for reference in self._loose]
         return [weight for weight in weights if weight is not None]
@@ -257,6 +294,7 @@ class IterationRewinder:
             if self._loose:
                 self._loose_gradients.keep(self._loose_weights(), False)
             self._objects.keep()
+            self._rollback.keep(self._optimizers(), self._buffers.changing())
         except Exception as error:
             self._fail(error)
 
@@ -307,6 +345,7 @@ class IterationRewinder:
         self._owned, self._loose = {}, []
         self._buffers = Buffers(self._pace)
         self._objects = Objects()
+        self._rollback = Rollback(self._pace)
 
 
 def _watched_optimizers() -> List[Any]:

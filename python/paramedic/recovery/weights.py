@@ -76,6 +76,7 @@ class Objects:
 
     def watch(self, things: List[Any]) -> None:
         """Keeps these from now on as well."""
+        self._references = [known for known in self._references if known() is not None]
         known = {id(reference()) for reference in self._references}
         self._references += [weakref.ref(thing) for thing in things if id(thing) not in known]
 
