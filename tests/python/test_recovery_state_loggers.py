@@ -5,10 +5,11 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Iterator, List
 
+import crashing
 import pytest
 import torch
 from paramedic.recovery import emergency, loggers
-from paramedic.recovery.crash import Crash, ProjectFrame, Refused
+from paramedic.recovery.crash import Crash, ProjectFrame, Refused, Repair
 
 SOURCE = '''
 import contextlib
@@ -100,6 +101,23 @@ def test_an_emergency_checkpoint_holds_what_the_frames_hold(tmp_path: Path) -> N
     assert torch.equal(content["models"]["teacher"]["weight"], teacher.weight)
     assert content["optimizers"]["optimizer"]["state"][0]["step"] == 1
     assert content["crash"]["exception"] == "ValueError: lost"
+
+
+def test_an_abort_by_choice_saves_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PARAMEDIC_RUN", str(tmp_path))
+    source = """
+    import torch
+    model = torch.nn.Linear(3, 2)
+    for step in range(3):
+        model(torch.ones(1, 4))
+    """
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        crashing.run(tmp_path, source, [Repair("abort")])
+    path = tmp_path / "emergency" / "rank-0.pt"
+    assert f"emergency checkpoint: {path}\n" in capfd.readouterr().err
+    assert list(torch.load(path, weights_only=True)["models"]) == ["model"]
 
 
 def test_an_emergency_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

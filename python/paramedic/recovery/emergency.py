@@ -18,6 +18,20 @@ from paramedic.recovery.crash import Crash, Refused
 from paramedic.recovery.found import Found, search
 
 
+def on_abort(crash: Crash) -> None:
+    """Saves what there is when somebody chose to let the job end, and says where; never raises."""
+    folder = os.environ.get("PARAMEDIC_RUN", "")
+    if not folder:
+        return
+    try:
+        sys.stderr.write(f"paramedic: emergency checkpoint: {save(crash, folder)}\n")
+    except Refused as refused:
+        if os.environ.get("PARAMEDIC_DEBUG"):
+            sys.stderr.write(f"paramedic: no emergency checkpoint: {refused}\n")
+    except Exception as error:
+        sys.stderr.write(f"paramedic: no emergency checkpoint: {type(error).__name__}: {error}\n")
+
+
 def save(crash: Crash, run_folder: str) -> str:
     """Writes `emergency/rank-N.pt` into the run's folder and answers its path.
 

@@ -9,7 +9,6 @@ exception pass as far as that, so that everything left on the way is left as the
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import time
@@ -161,7 +160,7 @@ def _hold(
         if repair is None:
             break
         if repair.kind == "abort":
-            _save_what_is_left(crash)
+            emergency.on_abort(crash)
             break
         began = time.perf_counter()
         try:
@@ -176,17 +175,6 @@ def _hold(
             decider.refused(crash, repair, f"{type(own).__name__}: {own}")
     _thread.failing = error
     return None
-
-
-def _save_what_is_left(crash: Crash) -> None:
-    """The emergency checkpoint of a job that is given up by choice."""
-    folder = os.environ.get("PARAMEDIC_RUN")
-    if not folder:
-        return
-    try:
-        emergency.save(crash, folder)
-    except Exception as error:
-        note("the emergency checkpoint", error)
 
 
 def _carry_out(
