@@ -6,7 +6,10 @@ An adapter is a module with `attach(framework_module)`. It is imported only when
 import os
 import sys
 
-FRAMEWORKS = {"torch": "paramedic.adapters.torch"}
+FRAMEWORKS = {
+    "torch": "paramedic.adapters.torch",
+    "torch._dynamo": "paramedic.recovery.dynamo",
+}
 
 
 def note_failure(name: str, error: BaseException) -> None:

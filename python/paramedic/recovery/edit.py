@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Set
 
-from paramedic.recovery import live, loader, patch
+from paramedic.recovery import compilers, live, loader, patch
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery import source as source_of
 from paramedic.recovery.crash import Refused
@@ -172,7 +172,9 @@ def _applied(data: bytes, one: patch.FilePatch) -> bytes:
 
 def _parsed(file: str, data: bytes) -> Source:
     try:
-        return source_of.parse(file, data)
+        made = source_of.parse(file, data)
+        compilers.mark(made)
+        return made
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f", line {line}" if line else ""

@@ -96,11 +96,13 @@ def transformed(path: str, data: bytes, main: bool = False) -> Optional[CodeType
 
     data = _with_earlier_edits(path, data)
     # What a crash needs is loaded and read beforehand, so that it costs no time then.
-    from paramedic.recovery import resume  # noqa: F401
+    from paramedic.recovery import compilers, resume  # noqa: F401
 
     made = source.parse(path, data)
     runtime = runtime_of.Runtime(path, _kept(made))
     runtime.is_main = main
+    for function, by in compilers.mark(made).items():
+        runtime_of.left_alone(function, by)
     tree = transform.Transform(made).module(main)
     code = runtime_of.place(transform.compiled(tree, path, made.code.co_flags), runtime)
     runtime_of.add(runtime)
@@ -207,10 +209,10 @@ def install(environ: Any = os.environ) -> None:
     if _project is not None:
         return
     if sys.version_info < (3, 11):
-        from paramedic import adapters
+        from paramedic.recovery import runtime
 
         version = ".".join(str(part) for part in sys.version_info[:2])
-        adapters.note_failure("recovery", RuntimeError(f"Python {version} is older than 3.11"))
+        runtime.note("crashes", RuntimeError(f"Python {version} is older than 3.11"))
         return
     also = tuple(one for one in environ.get("PARAMEDIC_ALSO", "").split(",") if one)
     _project = Project(_folder(), also)

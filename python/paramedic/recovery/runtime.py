@@ -11,7 +11,18 @@ import itertools
 import sys
 import types
 import weakref
-from typing import Any, AsyncIterator, Callable, Dict, Generator, Iterator, List, Optional
+from typing import (
+    Any,
+    AsyncIterator,
+    Callable,
+    Dict,
+    Generator,
+    Iterator,
+    List,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from paramedic.recovery import contexts, marks
 from paramedic.recovery.source import RUNTIME, Source
@@ -252,14 +263,43 @@ def place(code: types.CodeType, runtime: Runtime) -> types.CodeType:
     return code.replace(co_consts=consts)
 
 
-_notes: List[str] = []
+_told: Set[str] = set()
+_untold: List[Tuple[str, str]] = []  # until the adapter can take them
+MAX_TOLD = 100
 
 
 def note(what: str, error: BaseException) -> None:
     """Recovery could not do something: told once, the job goes on."""
     from paramedic import adapters
 
-    key = f"recovery of {what}"
-    if key not in _notes and len(_notes) < 100:
-        _notes.append(key)
-        adapters.note_failure(key, error)
+    what = f"recovery of {what}"
+    if what not in _told and len(_told) < MAX_TOLD:
+        adapters.note_failure(what, error)
+        _tell(what, f"{type(error).__name__}: {error}")
+
+
+def left_alone(function: str, by: str) -> None:
+    """A function is not transformed, since `by` compiles it."""
+    what = f"crashes inside {function}"
+    if what not in _told and len(_told) < MAX_TOLD:
+        _tell(what, f"compiled by {by}, left as written")
+
+
+def _tell(what: str, why: str) -> None:
+    _told.add(what)
+    _untold.append((what, why))
+    tell()
+
+
+def tell() -> None:
+    """Hands what was noted to the run's `not_captured`, once there is somebody to take it."""
+    adapter: Any = sys.modules.get("paramedic.adapters.torch")
+    attached = getattr(adapter, "_attached", None)
+    if not attached or not _untold:
+        return
+    try:
+        while _untold:
+            what, why = _untold.pop()
+            attached[0].session.not_captured(what, why)
+    except Exception:
+        return

@@ -38,9 +38,10 @@ def attach(torch: Any) -> "Adapter":
         _attached.append(adapter)
         adapter.watch()
         if os.environ.get("PARAMEDIC_ON_CRASH", "fail") != "fail":
-            from paramedic.recovery import samples
+            from paramedic.recovery import runtime, samples
 
             samples.install()
+            runtime.tell()
     return _attached[0]
 
 
