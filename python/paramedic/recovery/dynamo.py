@@ -31,9 +31,9 @@ def attach(module: Any) -> None:
 def _before(kind: Any, name: str) -> None:
     genuine = getattr(kind, name)
 
-    def call(self: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        leave_alone(function)
-        return genuine(self, function, *args, **kwargs)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        leave_alone(args[0] if args else kwargs.get("fn"))
+        return genuine(self, *args, **kwargs)
 
     call.__name__, call.__qualname__ = genuine.__name__, genuine.__qualname__
     setattr(kind, name, call)
