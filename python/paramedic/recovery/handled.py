@@ -8,16 +8,18 @@ was let pass in error still meets the barriers further out.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import os
 import sys
 import types
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from paramedic.recovery import bytecode, contexts
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.runtime import Runtime
+from paramedic.recovery.source import own_statements
 
 MAX_FRAMES = 2000
 MAX_RANGES = 100  # nested `try` statements in one frame
@@ -224,8 +226,7 @@ def _swallows(search: _Search, manager: Any, depth: int) -> bool:
         owners = [getattr(callback, "__self__", None) for _, callback in callbacks]
         return any(_swallows(search, one, depth + 1) for one in owners if one is not None)
     leave = getattr(type(manager), "__exit__", None) or getattr(type(manager), "__aexit__", None)
-    code = getattr(leave, "__code__", None)
-    return isinstance(code, types.CodeType) and _may_return_true(code)
+    return isinstance(leave, types.FunctionType) and _may_return_true(leave, manager, error)
 
 
 def _decorator_swallows(search: _Search, manager: Any) -> bool:
@@ -248,12 +249,59 @@ def _decorator_swallows(search: _Search, manager: Any) -> bool:
     return any(_frame_handles(search, frame, offset) for offset in yields)
 
 
-def _may_return_true(code: types.CodeType) -> bool:
-    """Whether a function can return something else than None, False or 0."""
+def _may_return_true(leave: types.FunctionType, manager: Any, error: BaseException) -> bool:
+    """Whether an __exit__ can return something else than None, False or 0 for `error`."""
+    code = leave.__code__
     runtime = runtime_of.of_code(code)
     function = runtime.source.of_code(code) if runtime is not None else None
-    if function is not None:
-        code = function.code  # without what the transform adds
+    if function is None:
+        return _code_may_return_true(code)
+    names = [one.arg for one in function.node.args.args]  # type: ignore[union-attr]
+    if len(names) != 4:
+        return _code_may_return_true(function.code)
+    known = dict(zip(names, (manager, type(error), error, error.__traceback__)))
+    return any(
+        node.value is not None and _is_true(node.value, known, leave.__globals__)
+        for node in own_statements(function.body)
+        if isinstance(node, ast.Return)
+    )
+
+
+_HARMLESS = (
+    ast.Constant,
+    ast.Name,
+    ast.Compare,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.Tuple,
+    ast.IfExp,
+    ast.expr_context,
+    ast.cmpop,
+    ast.boolop,
+    ast.unaryop,
+)
+
+
+def _is_true(node: ast.expr, known: Dict[str, Any], scope: Dict[str, Any]) -> bool:
+    """The truth of an expression that has no effect; True of one that may have."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call):
+            called = part.func.id if isinstance(part.func, ast.Name) else ""
+            if called not in ("isinstance", "issubclass", "bool") or called in scope:
+                return True
+        elif isinstance(part, ast.Name):
+            if part.id not in known and part.id not in scope and not hasattr(builtins, part.id):
+                return True
+        elif not isinstance(part, _HARMLESS):
+            return True
+    try:
+        return bool(eval(compile(ast.Expression(node), "<exit>", "eval"), scope, known))
+    except Exception:
+        return True
+
+
+def _code_may_return_true(code: types.CodeType) -> bool:
+    """Whether a function can return something else than None, False or 0."""
     previous: Optional[bytecode.Instruction] = None
     for one in bytecode.read(code).instructions:
         value: Any = True

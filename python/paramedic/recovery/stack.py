@@ -110,7 +110,19 @@ def standing_at_crash(
         path = path_to(function.body, again) if again else None
         if again and path:
             found.place, found.path, found.in_next = again, path, False
+    if found is not None:
+        _cut(found, region)
     return found
+
+
+def _cut(standing: Standing, region: int) -> None:
+    """Blocks that the exception has left on its way to the barrier are no part of the path."""
+    path = standing.path
+    for length in range(len(path), 0, -1):
+        if regions_of(path[:length])[-1] == region:
+            if length < len(path):
+                standing.path, standing.in_next = path[:length], False
+            return
 
 
 def _stand(
