@@ -78,6 +78,10 @@ std::vector<Option> job_option_list() {
        .fallback = "1h",
        .min = 1,
        .max = 30 * 86400},
+      {.name = "notify",
+       .value = "TARGET",
+       .help = "who is told when the job pauses: a URL gets a POST of JSON, anything else is a "
+               "command that finds the JSON on its standard input"},
       {.name = "also",
        .kind = OptionKind::kList,
        .value = "PACKAGES",
@@ -112,6 +116,7 @@ Result<supervise::JobOptions> job_options(const Arguments& arguments, const Cons
   }
   PARAMEDIC_ASSIGN(job.on_crash, on_crash(arguments.text("on-crash")));
   job.wait_limit_s = static_cast<int>(arguments.number("wait-limit"));
+  job.notify = arguments.text("notify");
   job.also = arguments.option("also").list;
   job.stop_on = arguments.option("stop-on").list;
   PARAMEDIC_TRY(check_rules(job.stop_on));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "recovery/policies.h"
+
 namespace paramedic::recovery {
 namespace {
 
@@ -159,7 +161,7 @@ Json Crash::verdict() const {
           {"title", message.empty() ? exception : exception + ": " + message},
           {"retry", nullptr},
           {"confidence", nullptr},
-          {"stage", nullptr},
+          {"stage", diagnose::name(stage_of(*this))},
           {"first_failing_rank", rank},
           {"where", std::move(where)},
           {"exception", {{"type", exception}, {"message", message}}},

@@ -37,6 +37,20 @@ Json parts_of(const Json& fields) {
   return parts;
 }
 
+bool is_scalar(const Json& value) { return value.is_primitive(); }
+
+// What the process adds to the options of its remedy: how many parts, which samples. Flat.
+Json additions_of(const Json& fields) {
+  Json additions = Json::object();
+  const auto found = fields.find("options");
+  if (found == fields.end() || !found->is_object()) return additions;
+  for (const auto& [name, value] : found->items()) {
+    const bool is_list = value.is_array() && std::all_of(value.begin(), value.end(), is_scalar);
+    if (is_scalar(value) || is_list) additions[name] = value;
+  }
+  return additions;
+}
+
 std::string reason_of(const Json& fields) {
   return string_or(fields, "reason", "").substr(0, kReasonBytesMax);
 }
@@ -351,6 +365,7 @@ store::RepairRow Desk::row_of(const Case& its, const Json& fields) const {
   row.took_ms = sum_of(parts);
   Json detail = its.repair.to_json();
   detail.erase("patch");
+  detail["options"].update(additions_of(fields));
   detail["parts_ms"] = parts;
   row.detail = to_text(detail);
   return row;

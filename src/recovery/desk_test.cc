@@ -66,7 +66,10 @@ class DeskTest : public testing::Test {
     return desk_.take(connection, {ControlType::kCrash, crash_fields(rank, exception)});
   }
   bool resumed(uint64_t connection) {
-    return desk_.take(connection, {ControlType::kResumed, {{"took_ms", {{"a", 1.5}, {"b", 2}}}}});
+    return desk_.take(connection,
+                      {ControlType::kResumed,
+                       {{"took_ms", {{"a", 1.5}, {"b", 2}}},
+                        {"options", {{"samples", {"3", "8"}}, {"deep", {{{"x", 1}}}}}}}});
   }
   bool refused(uint64_t connection) {
     return desk_.take(connection, {ControlType::kRefused, {{"reason", "it does not apply"}}});
@@ -117,6 +120,9 @@ TEST_F(DeskTest, a_crash_pauses_until_it_is_repaired) {
   EXPECT_EQ(world_.rows[0].by, "person");
   EXPECT_EQ(world_.rows[0].line, 7);
   EXPECT_EQ(world_.rows[0].took_ms, 3.5);
+  const Json detail = parse_json(world_.rows[0].detail, "the detail").value();
+  EXPECT_EQ(to_text(detail["options"]), R"({"samples":["3","8"]})");
+  EXPECT_EQ(to_text(detail["parts_ms"]), R"({"a":1.5,"b":2.0})");
 }
 
 TEST_F(DeskTest, a_refused_repair_returns_to_the_pause) {

@@ -29,11 +29,25 @@ recovery::DeskOptions desk_options(const JobOptions& options) {
 }  // namespace
 
 CrashDesk::CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say)
-    : agent_(agent), control_(control), say_(std::move(say)), desk_(desk_options(options), *this) {
+    : agent_(agent),
+      control_(control),
+      say_(std::move(say)),
+      notifier_(options.notify),
+      desk_(desk_options(options), *this) {
   control_.set_handler(this);
 }
 
 CrashDesk::~CrashDesk() { control_.set_handler(nullptr); }
+
+void CrashDesk::tick() {
+  desk_.tick();
+  notifier_.reap();
+}
+
+std::string CrashDesk::run_name() const {
+  const std::string& dir = agent_.info().dir;
+  return dir.substr(dir.find_last_of('/') + 1);
+}
 
 void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& remedy) {
   if (remedies_told_ >= kRemediesTold) return;
@@ -47,10 +61,20 @@ void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& 
 }
 
 void CrashDesk::on_pause(const recovery::Crash& crash) {
-  const std::string& dir = agent_.info().dir;
-  const std::string run = dir.substr(dir.find_last_of('/') + 1);
-  say_(fmt::format("rank {} is paused at {} by {} (repair: paramedic attach {})", crash.rank,
-                   place_or_unknown(crash), crash.exception, run));
+  const std::string attach = "paramedic attach " + run_name();
+  say_(fmt::format("rank {} is paused at {} by {} (repair: {})", crash.rank,
+                   place_or_unknown(crash), crash.exception, attach));
+  const Json verdict = crash.verdict();
+  const Status status = notifier_.tell({{"event", "paused"},
+                                        {"run", run_name()},
+                                        {"dir", agent_.info().dir},
+                                        {"host", crash.host},
+                                        {"rank", crash.rank},
+                                        {"step", crash.step ? Json(*crash.step) : Json(nullptr)},
+                                        {"where", verdict["where"]},
+                                        {"exception", verdict["exception"]},
+                                        {"attach", attach}});
+  if (!status.ok()) say_(status.message());
 }
 
 void CrashDesk::on_change() {

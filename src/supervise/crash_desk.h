@@ -10,6 +10,7 @@
 #include "supervise/agent.h"
 #include "supervise/control_server.h"
 #include "supervise/job.h"
+#include "supervise/notifier.h"
 
 namespace paramedic::supervise {
 
@@ -20,9 +21,7 @@ class CrashDesk : public ControlHandler, public recovery::DeskWorld {
   CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say);
   ~CrashDesk() override;
 
-  void tick() { desk_.tick(); }
-  // While somebody is waited for, nothing else may end the job.
-  [[nodiscard]] bool is_paused() const { return !desk_.waiting().empty(); }
+  void tick();
 
   bool take(uint64_t connection, const record::ControlMessage& message) override {
     return desk_.take(connection, message);
@@ -41,6 +40,7 @@ class CrashDesk : public ControlHandler, public recovery::DeskWorld {
   void on_repair(store::RepairRow row, const recovery::Repair& repair) override;
 
  private:
+  [[nodiscard]] std::string run_name() const;
   std::string keep_patch(const std::string& patch);
 
   Agent& agent_;
@@ -48,6 +48,7 @@ class CrashDesk : public ControlHandler, public recovery::DeskWorld {
   const Say say_;
   int remedies_told_ = 0;
   std::map<std::string, std::string> patches_;  // text → file in the run folder
+  Notifier notifier_;
   recovery::Desk desk_;
 };
 

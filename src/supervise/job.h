@@ -35,6 +35,7 @@ struct JobOptions {
   std::vector<std::string> stop_on;  // rule ids that stop the job (exit code 75)
   OnCrash on_crash = OnCrash::kFail;
   int wait_limit_s = kWaitLimitS;  // how long a paused process waits for its repair
+  std::string notify;              // URL or command that is told of a pause; "" = nobody
   std::vector<std::string> also;   // packages outside the job's own files that are recovered too
   std::string python_dir;          // folder that holds the package `paramedic`
   std::string probe_path;          // libparamedic_probe.so

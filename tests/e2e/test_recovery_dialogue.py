@@ -226,6 +226,19 @@ def test_where_a_policy_is_refused_the_job_fails_as_it_would_have(program, pytho
     assert b"MemoryError: no more" in err
 
 
+def test_a_pause_is_told_to_whoever_wants_to_know(program, python):
+    told = program.folder / "told"
+    notify = f"cat > {told}.part && mv {told}.part {told}"
+    options = ("--on-crash", "wait", "--notify", notify)
+    with Waiting(program, [python, SCRIPT], options) as job:
+        job.until(lambda _: told.exists())
+        what = json.loads(told.read_text())
+        assert (what["event"], what["run"], what["rank"]) == ("paused", "r", 0)
+        assert what["exception"]["type"] == "ZeroDivisionError"
+        assert what["attach"] == "paramedic attach r"
+        job.repair("--abort", "--json")
+
+
 def test_wrong_calls_are_usage_errors(program):
     for words in ([], ["--retry", "--skip"], ["--apply", "/none.patch"], ["--retry", "--at", "x"]):
         done = program.paramedic("repair", "r", "--dir", str(program.runs), *words)

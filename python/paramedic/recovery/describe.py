@@ -33,7 +33,8 @@ MAX_ELEMENTS = 1 << 20
 MAX_INT_BITS = 256
 
 _NAMES = re.compile(r"[^\W\d]\w*")
-_HIDDEN = ("__", "_paramedic")
+# Of modules, and what the transform keeps in frames.
+_HIDDEN = ("__", ".")
 _PLAIN = (bool, float, complex, type(None), type(Ellipsis))
 
 

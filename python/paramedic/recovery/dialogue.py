@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from paramedic import recovery
 from paramedic._probe import rank_from_env
 from paramedic.recovery import describe
-from paramedic.recovery.crash import Crash, Decider, Repair
+from paramedic.recovery.crash import Crash, Repair
 
 # src/record/control.h
 MAGIC = 0x43444D50
@@ -29,6 +29,8 @@ _CRC = struct.Struct("<I")
 
 # An agent that lives takes a message at once.
 CONNECT_S = 10.0
+# Between Ctrl-C and the barrier that carries out what a person chose then.
+INTERRUPT_S = 10.0
 # Room for what is not text, and for what JSON escapes.
 MAX_REPORT = MAX_PAYLOAD - 1024
 MAX_EDITS = 1000
@@ -36,12 +38,18 @@ MAX_EDITS = 1000
 _dialogues: Dict[int, "Dialogue"] = {}
 
 
-def connect() -> Decider:
+def connect() -> "Dialogue":
     """The one who decides about crashes of this process; the same for all threads."""
     pid = os.getpid()
     if pid not in _dialogues:
         _dialogues[pid] = Dialogue(os.environ.get("PARAMEDIC_RUN", ""))
     return _dialogues[pid]
+
+
+def offers_interrupt() -> bool:
+    """Whether a KeyboardInterrupt that is under way has a repair which waits for it."""
+    dialogue = _dialogues.get(os.getpid())
+    return dialogue is not None and dialogue.has_ready()
 
 
 def earlier_edits() -> List[str]:
@@ -72,6 +80,38 @@ class Dialogue:
         self._run = run
         self._turn = _Turn()
         self._connection: Optional[_Connection] = None
+        # What a person chose at Ctrl-C, for the barrier that will meet the KeyboardInterrupt.
+        self._ready: Optional[Repair] = None
+
+    def interrupted(self, crash: Crash) -> bool:
+        """Asks what Ctrl-C shall do.
+
+        Returns:
+            Whether the job just goes on. Otherwise the KeyboardInterrupt has to be raised: it ends
+            the job, or meets a barrier whose `ask` gets the repair that was chosen.
+        """
+        repair = self.ask(crash)
+        if repair is None or repair.kind == "abort":
+            return False
+        if repair.kind == "retry" and repair.at is None:
+            self.resumed(crash, repair, {})
+            return True
+        self._ready = repair
+        timer = threading.Timer(INTERRUPT_S, self._give_up, [crash, repair])
+        timer.daemon = True
+        timer.start()
+        return False
+
+    def has_ready(self) -> bool:
+        """See `offers_interrupt`."""
+        return self._ready is not None
+
+    def _give_up(self, crash: Crash, repair: Repair) -> None:
+        """The job has caught the KeyboardInterrupt itself: nobody will carry the repair out."""
+        if self._ready is repair:
+            self._ready = None
+            self.refused(crash, repair, "the job handles the interruption itself")
+            self._leave()
 
     def ask(self, crash: Crash) -> Optional[Repair]:
         """See `crash.Decider`."""
@@ -79,6 +119,11 @@ class Dialogue:
             if not self._run or not _may_ask():
                 return None
             self._turn.take()
+            if self._ready is not None:
+                ready, self._ready = self._ready, None
+                if isinstance(crash.exception, KeyboardInterrupt):
+                    return ready
+                self._hang_up()  # no barrier met the interruption
             if self._connection is None:
                 self._connection = _Connection(self._run)
                 self._connection.send(CRASH, _report(crash))
@@ -87,13 +132,13 @@ class Dialogue:
             # KeyboardInterrupt too: who presses Ctrl-C at a pause wants the job to end.
             _debug(error)
             repair = None
-        if repair is None or repair.kind == "abort":
+        if (repair is None or repair.kind == "abort") and self._turn.is_mine():
             self._leave()
         return repair
 
     def resumed(self, crash: Crash, repair: Repair, took_ms: Dict[str, float]) -> None:
         """See `crash.Decider`."""
-        self._tell(RESUMED, {"took_ms": took_ms})
+        self._tell(RESUMED, {"took_ms": took_ms, "options": repair.options})
         self._leave()
 
     def refused(self, crash: Crash, repair: Repair, reason: str) -> None:
@@ -118,10 +163,13 @@ class Dialogue:
                 return None
 
     def _leave(self) -> None:
+        self._hang_up()
+        self._turn.give()
+
+    def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        self._turn.give()
 
 
 def _may_ask() -> bool:
@@ -148,20 +196,21 @@ class _Turn:
         self._holder: Optional[threading.Thread] = None
 
     def take(self) -> None:
-        me = threading.current_thread()
-        if self._holder is me:
+        if self.is_mine():
             return
         while not self._lock.acquire(timeout=1.0):
             holder = self._holder
             if holder is not None and not holder.is_alive():
                 break
-        self._holder = me
+        self._holder = threading.current_thread()
+
+    def is_mine(self) -> bool:
+        return self._holder is threading.current_thread()
 
     def give(self) -> None:
-        if self._holder is threading.current_thread():
-            self._holder = None
-            if self._lock.locked():
-                self._lock.release()
+        self._holder = None
+        if self._lock.locked():
+            self._lock.release()
 
 
 class _Connection:
