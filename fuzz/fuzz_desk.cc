@@ -24,7 +24,9 @@ class Nobody : public DeskWorld {
     check(met.contains(connection));
     check(message.fields.is_object());
   }
-  void on_remedy(const Crash&, const Remedy& remedy) override { check(!remedy.repair.kind.empty()); }
+  void on_remedy(const Crash&, const Remedy& remedy) override {
+    check(!remedy.repair.kind.empty());
+  }
   void on_pause(const Crash& crash) override { check(!crash.exception.empty()); }
   void on_change() override {}
   void on_repair(store::RepairRow row, const Repair& repair) override {

@@ -111,11 +111,30 @@ TEST(Policies, a_missing_file_that_is_read_is_no_missing_folder) {
   const std::string message = "[Errno 2] No such file or directory: 'data/test.lst'";
   for (const char* code :
        {"lines = open(path).read()", "open(path, 'r')", "open(path, 'rb')", "torch.load(path)",
-        "np.load(path)", "frame = pandas.read_csv(path)", "open(args.words + 'a.txt')"}) {
+        "np.load(path)", "frame = pandas.read_csv(path)", "open(args.words + 'a.txt')",
+        "load(save_path(name))", "shutil.copy(path, best)", "ZipFile(path)"}) {
     EXPECT_EQ(chosen(crash_of({"FileNotFoundError", "OSError"}, message, code)), "none") << code;
   }
   const std::string bare = "[Errno 2] No such file or directory: 'log.txt'";
   EXPECT_EQ(chosen(crash_of({"FileNotFoundError", "OSError"}, bare, "open(path, 'w')")), "none");
+}
+
+TEST(Policies, only_the_statement_that_failed_is_looked_at) {
+  Crash crash = crash_of({"FileNotFoundError", "OSError"},
+                         "[Errno 2] No such file or directory: 'data/a.txt'", "text = read(");
+  crash.frames[0].source = {
+      {31, "    text = read("}, {32, "        path, \"a (b\")  # ("}, {33, "    model.save(out)"}};
+  EXPECT_EQ(chosen(crash), "none");
+  crash.frames[0].source[1].text = "        path, write(";
+  EXPECT_EQ(chosen(crash), "missing_folder action");
+}
+
+TEST(Policies, a_collective_whose_other_side_is_gone_is_not_tried_again) {
+  EXPECT_EQ(chosen(crash_of({"RuntimeError"},
+                            "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
+                            "closed by peer [127.0.0.1]:12345")),
+            "none");
+  EXPECT_EQ(chosen(crash_of({"RuntimeError"}, "Connection reset by peer")), "none");
 }
 
 TEST(Policies, a_write_deep_in_a_library_is_seen_by_its_code) {
@@ -180,8 +199,10 @@ TEST(Policies, other_ends_of_a_training_that_need_no_person) {
             "dead_worker retry");
   const Crash diverged = crash_of({"ValueError"}, "loss is nan at step 40");
   EXPECT_EQ(chosen(diverged), "not_finite rollback");
-  EXPECT_EQ(chosen(diverged, 3), "not_finite skip");
-  EXPECT_EQ(chosen(diverged, 6), "none");
+  EXPECT_EQ(chosen(diverged, 1), "not_finite skip");
+  EXPECT_EQ(chosen(diverged, 3), "none");
+  EXPECT_EQ(chosen(crash_of({"AssertionError"}, "", "assert torch.isfinite(loss).all()")),
+            "not_finite rollback");
 }
 
 TEST(Policies, faults_of_the_program_get_no_remedy) {

@@ -9,12 +9,34 @@ constexpr std::string_view kStart = "Traceback (most recent call last):";
 constexpr std::string_view kFile = "  File \"";
 constexpr std::string_view kCode = "    ";
 // A statement of the crashed frame may go on over some lines, of which older Pythons show one.
-constexpr int32_t kStatementLines = 8;
+constexpr int kStatementLinesMax = 8;
 
 std::string_view take_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(line.size() + 1, text.size()));
   return line;
+}
+
+// How many brackets `line` leaves open; those in strings and comments do not count.
+int brackets_left_open(std::string_view line) {
+  int open = 0;
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); i++) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == '\\') i++;
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '#') {
+      break;
+    } else if (c == '(' || c == '[' || c == '{') {
+      open++;
+    } else if (c == ')' || c == ']' || c == '}') {
+      open--;
+    }
+  }
+  return open;
 }
 
 // Lines of marks ("    ~~~^^^") are no code.
@@ -44,10 +66,14 @@ StackText stack_text(const Crash& crash) {
     }
   }
   if (place == nullptr) return stack;
+  int open = 0;
+  int lines = 0;
   for (const SourceLine& line : place->source) {
-    if (line.number >= place->line && line.number < place->line + kStatementLines) {
-      stack.code.push_back(line.text);
-    }
+    if (line.number < place->line) continue;
+    stack.code.push_back(line.text);
+    open += brackets_left_open(line.text);
+    // The next statement is no part of what failed.
+    if (open <= 0 || ++lines >= kStatementLinesMax) break;
   }
   return stack;
 }

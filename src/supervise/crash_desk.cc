@@ -62,8 +62,10 @@ void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& 
 
 void CrashDesk::on_pause(const recovery::Crash& crash) {
   const std::string attach = "paramedic attach " + run_name();
-  say_(fmt::format("rank {} is paused at {} by {} (repair: {})", crash.rank,
-                   place_or_unknown(crash), crash.exception, attach));
+  const bool is_interrupt = crash.exception == "KeyboardInterrupt";
+  say_(fmt::format("rank {} is paused at {} by {} (repair: {}{})", crash.rank,
+                   place_or_unknown(crash), is_interrupt ? "Ctrl-C" : crash.exception, attach,
+                   is_interrupt ? " elsewhere; Ctrl-C again ends the job" : ""));
   const Json verdict = crash.verdict();
   const Status status = notifier_.tell({{"event", "paused"},
                                         {"run", run_name()},

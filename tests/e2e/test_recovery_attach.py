@@ -1,62 +1,13 @@
 """`paramedic attach` on a real terminal and on none."""
 
-import os
-import pty
 import select
-import signal
 import subprocess
 import time
 
 import pytest
 from conftest import PARAMEDIC, SECONDS_MAX
+from terminal import Terminal
 from test_recovery_dialogue import SCRIPT, Waiting
-
-
-class Terminal:
-    """A program on a terminal of its own, 80 columns wide."""
-
-    def __init__(self, program, *words):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(program.folder)
-            os.execve(PARAMEDIC, [str(PARAMEDIC), *words], {**program.env, "TERM": "xterm"})
-        self.seen = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self.fd)
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        os.waitpid(self.pid, 0)
-
-    def until(self, text):
-        """Reads until `text` appears; the time limit only ends a test that has failed."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while text not in self.seen and time.monotonic() < deadline:
-            if select.select([self.fd], [], [], 1.0)[0]:
-                try:
-                    self.seen += os.read(self.fd, 65536)
-                except OSError:
-                    break
-        assert text in self.seen, self.seen.decode(errors="replace")
-        before, _, self.seen = self.seen.partition(text)
-        return before
-
-    def type(self, text):
-        os.write(self.fd, text)
-
-    def exit_code(self):
-        while True:
-            try:
-                if not os.read(self.fd, 65536):
-                    break
-            except OSError:
-                break
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 @pytest.fixture

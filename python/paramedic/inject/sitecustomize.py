@@ -40,6 +40,10 @@ def _attach():  # type: () -> None
         from paramedic.recovery import loader
 
         loader.install()
+        if os.environ.get("PARAMEDIC_INTERRUPT") == "ask":
+            from paramedic.recovery import interrupt
+
+            interrupt.install()
 
 
 sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != _FOLDER]

@@ -7,8 +7,8 @@ barrier of the frame holds it, and asks the dialogue, which has the repair ready
 
 from __future__ import annotations
 
-import _signal
 import os
+import signal
 from types import FrameType
 from typing import List, Optional
 
@@ -17,8 +17,8 @@ _asking = False
 
 def install() -> None:
     """Takes the place of Python's own handler; a job that has another one, or none, keeps it."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _on_interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _on_interrupt)
 
 
 def _on_interrupt(number: int, frame: Optional[FrameType]) -> None:
