@@ -25,7 +25,6 @@ class Waiting:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
 
     def __enter__(self):
@@ -33,8 +32,8 @@ class Waiting:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+            self.process.terminate()  # the job too, which may wait for somebody
+        self.process.communicate(timeout=SECONDS_MAX)
 
     def report(self):
         return self.program.report("r")

@@ -73,15 +73,19 @@ def test_abort_ends_the_job_as_ctrl_c_does(program, job):
     assert job.exit_code() == 130
 
 
-def test_a_job_that_handles_the_interruption_itself_is_left_to_it(program, python):
-    text = JOB.replace(
-        "    time.sleep(0.01)",
-        "    try:\n        time.sleep(0.01)\n    except KeyboardInterrupt:\n        done = True",
+def test_without_recovery_the_interruption_is_the_jobs_own(program, python):
+    (program.folder / "job.py").write_text(
+        "import time\n"
+        "try:\n"
+        "    while True:\n"
+        "        print('going', flush=True)\n"
+        "        time.sleep(0.01)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('handled')\n"
     )
-    (program.folder / "job.py").write_text(text)
     run = ["run", "--on-crash", "fail", "--dir", str(program.runs), "--name", "r", "--"]
     with Terminal(program, *run, python, "job.py") as job:
         job.until(b"going")
         job.type(b"\x03")
-        job.until(b"went on True")
+        job.until(b"handled")
         assert job.exit_code() == 0

@@ -5,6 +5,7 @@ so many repairs before one is done.
 """
 
 import sys
+import traceback
 
 from paramedic.recovery import dialogue
 from paramedic.recovery.crash import Crash, ProjectFrame
@@ -27,7 +28,9 @@ def repaired(crash):
     for refusals_left in range(REFUSALS, -1, -1):
         repair = decider.ask(crash)
         if repair is None or repair.kind == "abort":
-            raise crash.exception
+            # As the exception would have ended it; raised, recovery itself would meet it.
+            traceback.print_exception(crash.exception)
+            sys.exit(1)
         if refusals_left == 0:
             decider.resumed(crash, repair, {"resume": 1.5})
             return repair.kind
