@@ -14,7 +14,7 @@ import contextlib
 import os
 import sys
 import types
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic.recovery import bytecode, contexts
 from paramedic.recovery import runtime as runtime_of
@@ -44,35 +44,82 @@ LAST_RESORTS = (
 
 
 class _Search:
-    """One exception on its way up; `exact` is lost once a handler would translate it."""
+    """One exception on its way up."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
-        self.exact = True
+        self.exact = True  # lost once a handler would translate it
+        self.by_code = True  # the answer follows from the code of the frames alone
 
 
 def is_handled(frame: types.FrameType, offset: int, error: BaseException) -> bool:
     """Whether `error`, raised in `frame` at byte `offset`, would be handled."""
+    if _is_known(frame, offset, type(error)):
+        return True
     search = _Search(error)
+    handles = _search(search, frame, offset)
+    if handles is not None and search.by_code and search.exact:
+        _remember(frame, offset, type(error), handles)
+    return handles is not None
+
+
+# What a program does again and again: where an exception of one type starts, and the frames from
+# there to the one that handles it, each as (code, offset).
+_Way = Tuple[Tuple[types.CodeType, int], ...]
+_known: Dict[Tuple[types.CodeType, int, type], List[_Way]] = {}
+MAX_KNOWN = 1024
+MAX_WAYS = 8
+MAX_WAY = 8
+
+
+def _is_known(frame: types.FrameType, offset: int, kind: type) -> bool:
+    ways = _known.get((frame.f_code, offset, kind))
+    for way in ways or ():
+        current = frame.f_back
+        for code, at in way:
+            if current is None or current.f_lasti != at or current.f_code is not code:
+                break
+            current = current.f_back
+        else:
+            return True
+    return False
+
+
+def _remember(frame: types.FrameType, offset: int, kind: type, handles: types.FrameType) -> None:
+    way: List[Tuple[types.CodeType, int]] = []
+    current: Optional[types.FrameType] = frame
+    while current is not None and current is not handles:
+        current = current.f_back
+        if current is None or len(way) == MAX_WAY:
+            return
+        way.append((current.f_code, current.f_lasti))
+    if len(_known) >= MAX_KNOWN:
+        _known.clear()
+    ways = _known.setdefault((frame.f_code, offset, kind), [])
+    if len(ways) < MAX_WAYS:
+        ways.append(tuple(way))
+
+
+def _search(search: _Search, frame: types.FrameType, offset: int) -> Optional[types.FrameType]:
+    """The frame that handles the exception, or below which it is handled; None: nobody does."""
     current: Optional[types.FrameType] = frame
     for _ in range(MAX_FRAMES):
-        if current is None:
-            return False
-        if _is_last_resort(current.f_code):
-            return False
+        if current is None or _is_last_resort(current.f_code):
+            return None
         if _frame_handles(search, current, offset):
-            return True
+            return current
         caller = current.f_back
         if caller is not None and not _is_own(caller) and not _is_own(current):
             if _ends_task(current, caller):
+                search.by_code = False
                 caller = _outside_of_loop(caller)
                 if caller is None:
-                    return True
-            elif _c_code_handles(current, caller, error):
-                return True
+                    return current
+            elif _c_code_handles(search, current, caller):
+                return current
         current = caller
         offset = current.f_lasti if current is not None else 0
-    return True
+    return frame
 
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -96,6 +143,7 @@ def _frame_handles(search: _Search, frame: types.FrameType, offset: int) -> bool
             return False
         handler = reader.handler(entry.target)
         if handler.kind == "with":
+            search.by_code = False
             if _with_handles(search, reader, entry.target, frame):
                 return True
         elif handler.kind == "clauses" and _clauses_handle(search, handler, frame):
@@ -322,9 +370,11 @@ def _code_may_return_true(code: types.CodeType) -> bool:
 # ---------------------------------------------------------------------- between two Python frames
 
 
-def _c_code_handles(callee: types.FrameType, caller: types.FrameType, error: BaseException) -> bool:
+def _c_code_handles(search: _Search, callee: types.FrameType, caller: types.FrameType) -> bool:
     """What the C code that called `callee` makes of its exception."""
-    name = callee.f_code.co_name
+    name, error = callee.f_code.co_name, search.error
+    if isinstance(error, (AttributeError, IndexError, TypeError)):
+        search.by_code = False
     if isinstance(error, AttributeError):
         return _attribute_is_optional(callee, caller)
     if name == "__getitem__" and isinstance(error, IndexError):

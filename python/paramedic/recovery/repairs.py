@@ -25,7 +25,7 @@ from paramedic.recovery.source import (
 )
 from paramedic.recovery.stack import Standing, regions_of
 from paramedic.recovery.training import is_training_call, loop_id, steppers, trains
-from paramedic.recovery.transform import RESULT
+from paramedic.recovery.transform import JUMP, RESULT
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Plan:
             iterators.revive(self.standing, self.kept, hidden, error)
         for name in _needed(self.kept, self.target):
             value = hidden.get(name)
-            if value is not None:
+            if value is not None or (name == RESULT and name in hidden):
                 found[self.renamed.get(name, name)] = value
         found.update(_handled_exceptions(self.kept, self.standing, error, self.renamed))
         if self.target.instead == "return":
@@ -123,7 +123,7 @@ def _needed(path: Path, target: Target) -> List[str]:
         if isinstance(step.statement, (ast.For, ast.AsyncFor)):
             found.append(f".i{number_of(step.statement)}")
     if any(step.name == "finalbody" for step in path):
-        found.append(RESULT)
+        found += [RESULT, JUMP]
     last = path[-1].statement
     if isinstance(last, LOOPS) and target.instead != "header":
         found = [name for name in found if name != f".i{number_of(last)}"]

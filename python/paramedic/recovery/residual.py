@@ -16,6 +16,7 @@ from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.source import LOOPS, WITHS, Function, Path, number_of, own_statements
 from paramedic.recovery.transform import (
     CONTINUATION,
+    JUMP,
     RESULT,
     TOKEN,
     Transform,
@@ -79,26 +80,29 @@ class Residual:
     def _inside(self, node: Any, depth: int) -> List[ast.stmt]:
         below = self._path[depth + 1]
         if isinstance(node, LOOPS) and below.name == "body":
+            self._transform.in_loop(1)
+            rest = self.stmts(depth + 1)
+            self._transform.in_loop(-1)
             if isinstance(node, ast.While):
-                return self._while(node, depth)
-            return self._for(node, depth)
+                return self._while(node, rest)
+            return self._for(node, rest)
         if isinstance(node, WITHS):
             return self._with(node, depth)
         if isinstance(node, ast.Try):
             return self._try(node, depth)
         return self.stmts(depth + 1)
 
-    def _for(self, node: Any, depth: int) -> List[ast.stmt]:
+    def _for(self, node: Any, rest: List[ast.stmt]) -> List[ast.stmt]:
         slot = f".i{number_of(node)}"
         if slot not in self._bound:
-            return [*self.stmts(depth + 1)]
+            return rest
         make = self._transform
         item = make.slot(f"{TOKEN}{number_of(node)}")
         target = make.slot(f"{TOKEN}{number_of(node)}", True)
         chain = "chain" if isinstance(node, ast.For) else "chain_async"
         first = ast.If(
             ast.Compare(item, [ast.Is()], [runtime("token")]),
-            [*self.stmts(depth + 1), ast.Continue()],
+            [*rest, ast.Continue()],
             [],
         )
         body = [first, assign(node.target, item), *make.loop_body(node)]
@@ -108,14 +112,14 @@ class Residual:
         )
         return [made, assign(make.slot(slot, True), ast.Constant(None))]
 
-    def _while(self, node: ast.While, depth: int) -> List[ast.stmt]:
+    def _while(self, node: ast.While, rest: List[ast.stmt]) -> List[ast.stmt]:
         make = self._transform
         name = f"{FIRST}{number_of(node)}"
         first = ast.If(
             make.slot(name),
             [
                 assign(make.slot(name, True), ast.Constant(False)),
-                *self.stmts(depth + 1),
+                *rest,
                 ast.Continue(),
             ],
             [],
@@ -147,8 +151,7 @@ class Residual:
         make = self._transform
         if below.owner is node and below.name == "finalbody":
             return self._final(node, depth)
-        if node.finalbody:
-            make._finally += 1
+        before = make.enter_try(node)
         rest = self.stmts(depth + 1)
         handlers: List[ast.ExceptHandler] = []
         orelse: List[ast.stmt] = []
@@ -157,8 +160,7 @@ class Residual:
             orelse = make.block(node.orelse)
         elif isinstance(below.owner, ast.ExceptHandler):
             rest = self._handling(below.owner, rest)
-        if node.finalbody:
-            make._finally -= 1
+        make.leave_try(before)
         return make.try_of(node, rest, handlers, orelse)
 
     def _handling(self, handler: ast.ExceptHandler, rest: List[ast.stmt]) -> List[ast.stmt]:
@@ -182,8 +184,14 @@ class Residual:
         pending = f"{PENDING}{number_of(node)}"
         if pending in self._bound:
             return [*rest, ast.Raise(call("again", make.slot(pending)))]
-        if RESULT in self._bound:
-            return [*rest, ast.Return(make.slot(RESULT))]
+        if JUMP not in self._bound:
+            return rest
+        jumps: Dict[str, ast.stmt] = {"Return": ast.Return(make.slot(RESULT))}
+        if any(isinstance(step.statement, LOOPS) for step in self._path[:depth]):
+            jumps.update(Break=ast.Break(), Continue=ast.Continue())
+        for name, jump in jumps.items():
+            test = ast.Compare(make.slot(JUMP), [ast.Eq()], [ast.Constant(name)])
+            rest = [*rest, ast.If(test, [jump], [])]
         return rest
 
 

@@ -85,8 +85,11 @@ def met(
             return None
     if not _may_hold(error):
         return None
+    # First: a program may raise and handle a million times.
+    if handled.is_handled(frame, frame.f_lasti, error):
+        return None
     standing = stack.standing_at_crash(runtime, key, region, frame, error)
-    if standing is None or handled.is_handled(frame, frame.f_lasti, error):
+    if standing is None:
         return None
     _thread.busy = True
     try:

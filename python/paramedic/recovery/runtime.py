@@ -115,9 +115,7 @@ class Runtime:
         if error is None:
             return None
         try:
-            from paramedic.recovery import resume
-
-            leave = resume.met(self, key, region, cells, error, sys._getframe(1))
+            leave = _met(self, key, region, cells, error, sys._getframe(1))
         except Exception as own:
             note("a crash", own)
             leave = None
@@ -209,6 +207,16 @@ class Runtime:
         script.trim_what_is_shown()
 
 
+def _load_and_meet(*arguments: Any) -> Optional[Leave]:
+    """Loads what a crash needs, once; it imports this module."""
+    global _met
+    from paramedic.recovery import resume
+
+    _met = resume.met
+    return resume.met(*arguments)
+
+
+_met: Callable[..., Optional[Leave]] = _load_and_meet
 _raised_again: Dict[int, Any] = {}
 _runtimes: Dict[str, List[Runtime]] = {}  # file -> its versions, the newest last
 

@@ -29,6 +29,7 @@ from paramedic.recovery.training import loop_id, steppers, trains
 
 CONTINUATION = ".k"  # the Leave that ends this frame, None while it lives
 RESULT = ".r"  # what a `return` inside try/finally is about to return
+JUMP = ".j"  # which jump has entered a `finally`: return, break, continue
 TOKEN = ".t"  # with a loop's number: the item of a loop that was entered again
 
 
@@ -66,6 +67,7 @@ class Transform:
         self._steppers = steppers(source)
         self._function: Function = source.functions[0]
         self._finally = 0  # try/finally statements around the current one
+        self._loops = 0  # loops inside the innermost of them, around the current statement
         self.redeclares = False  # `global` and `nonlocal` stand at the head of a continuation
 
     # ------------------------------------------------------------------ whole files and functions
@@ -91,8 +93,8 @@ class Transform:
     def function_body(self, function: Function) -> List[ast.stmt]:
         """The body of `function` as it runs."""
         before, self._function = self._function, function
-        kept = self._finally, self.redeclares
-        self._finally, self.redeclares = 0, False
+        kept = self._finally, self._loops, self.redeclares
+        self._finally, self._loops, self.redeclares = 0, 0, False
         stmts = function.body
         first = 1 if _is_docstring(stmts[0]) else 0
         body = self.block(stmts[first:])
@@ -101,7 +103,7 @@ class Transform:
         else:
             made = list(stmts)
         self._function = before
-        self._finally, self.redeclares = kept
+        self._finally, self._loops, self.redeclares = kept
         return made
 
     def wrap(self, body: List[ast.stmt], leave: List[ast.stmt]) -> List[ast.stmt]:
@@ -150,7 +152,7 @@ class Transform:
     def enter(self, function: Function) -> None:
         """The following statements are of a continuation of `function`."""
         self._function = function
-        self._finally = 0
+        self._finally = self._loops = 0
         self.redeclares = True
 
     # ------------------------------------------------------------------ hidden locals and barriers
@@ -233,15 +235,24 @@ class Transform:
                 ast.match_case(one.pattern, one.guard, self.block(one.body)) for one in node.cases
             ]
             return [_with_block(node, cases=cases)]
-        if isinstance(node, ast.Return) and self._finally and not _is_constant(node.value):
-            value: Any = node.value
-            kept = ast.copy_location(assign(self.slot(RESULT, True), value), node)
-            return [kept, ast.copy_location(ast.Return(self.slot(RESULT)), node)]
+        if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+            return self._jump(node)
         if self.redeclares and isinstance(node, (ast.Global, ast.Nonlocal)):
             return [ast.copy_location(ast.Pass(), node)]
         if isinstance(node, _TRY_STAR):
             return self._only_definitions([node])
         return [node]
+
+    def _jump(self, node: Any) -> List[ast.stmt]:
+        """Inside try/finally a jump is noted, so that a crash in the `finally` can end with it."""
+        if not self._finally or (self._loops and not isinstance(node, ast.Return)):
+            return [node]
+        note = assign(self.slot(JUMP, True), ast.Constant(type(node).__name__))
+        if not isinstance(node, ast.Return):
+            return [note, node]
+        value = node.value or ast.Constant(None)
+        kept = ast.copy_location(assign(self.slot(RESULT, True), value), node)
+        return [kept, note, ast.copy_location(ast.Return(self.slot(RESULT)), node)]
 
     def _definition(self, node: Any) -> ast.stmt:
         function: Optional[Function] = getattr(node, "function", None)
@@ -294,7 +305,9 @@ class Transform:
 
     def loop_body(self, node: Any) -> List[ast.stmt]:
         """The body of a loop, with the mark of an iteration where it trains."""
+        self.in_loop(1)
         body = self.block(node.body)
+        self.in_loop(-1)
         if self.trains(node):
             body.insert(0, ast.Expr(call("iteration_started", ast.Constant(self.loop_id(node)))))
         return body
@@ -335,14 +348,31 @@ class Transform:
         return [made, assign(self.slot(slot, True), ast.Constant(None))]
 
     def _try(self, node: ast.Try) -> List[ast.stmt]:
-        if node.finalbody:
-            self._finally += 1
+        before = self.enter_try(node)
         body = self.block(node.body)
         handlers = [self.handler(one, node) for one in node.handlers]
         orelse = self.block(node.orelse)
+        self.leave_try(before)
+        made = self.try_of(node, body, handlers, orelse)
+        jumps = (ast.Return, ast.Break, ast.Continue)
+        if node.finalbody and any(isinstance(one, jumps) for one in own_statements([node])):
+            made.insert(0, assign(self.slot(JUMP, True), ast.Constant(None)))
+        return made
+
+    def in_loop(self, levels: int) -> None:
+        """The following statements are of the body of a loop, or of one less."""
+        self._loops += levels
+
+    def enter_try(self, node: ast.Try) -> Any:
+        """The following statements are of the parts of `node` that its `finally` guards."""
+        before = self._finally, self._loops
         if node.finalbody:
-            self._finally -= 1
-        return self.try_of(node, body, handlers, orelse)
+            self._finally, self._loops = self._finally + 1, 0
+        return before
+
+    def leave_try(self, before: Any) -> None:
+        """They end."""
+        self._finally, self._loops = before
 
     def handler(self, node: ast.ExceptHandler, of: ast.Try) -> ast.ExceptHandler:
         """An `except` clause; while it runs, the exception it handles can still be read."""
@@ -448,10 +478,6 @@ def _is_docstring(node: ast.stmt) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
-
-
-def _is_constant(node: Optional[ast.expr]) -> bool:
-    return node is None or isinstance(node, ast.Constant)
 
 
 def _has_barrier(stmts: List[ast.stmt]) -> bool:
