@@ -72,7 +72,7 @@ def train(model: nn.Module, loss_of: Callable[[Any, Any], Any], steps: int = 6) 
             except torch.OutOfMemoryError as error:
                 crash = crash_of(error)
                 options: Dict[str, Any] = {}
-                assert micro_batch.split(crash, options) == "rewind"
+                assert micro_batch.split(crash, options) == ("rewind", -1)
                 own.put_back(crash, LOOP)
                 repairs.append(options["parts"])
     return [list(model.parameters()), losses, repairs]
@@ -186,7 +186,7 @@ def test_batches_behind_time_are_split_along_the_second_dimension() -> None:
     x = torch.randn(5, 8, 6)
     with pytest.raises(MemoryError) as caught:
         model(x)
-    assert micro_batch.split(crash_of(caught.value)) == "rewind"
+    assert micro_batch.split(crash_of(caught.value)) == ("rewind", -1)
     model.seen.clear()
     result = model(x)
     assert model.seen == [4, 4]

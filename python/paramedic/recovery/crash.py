@@ -78,6 +78,7 @@ class Rewinder(Protocol):
         """Undoes what happened since the mark of `loop`; raises Refused where that cannot be
         exact: then nothing was changed."""
 
-    def needs_rewind(self, crash: Crash) -> bool:
-        """Whether the crashed statement stands inside a backward pass or an optimizer's step: run
-        again by itself it would repeat a part of the work. Never raises."""
+    def needs_rewind(self, crash: Crash, outer: Optional[FrameType] = None) -> bool:
+        """Whether the statement at which `outer`, by default the crashed frame, stands is inside a
+        backward pass or an optimizer's step: run again by itself it would repeat a part of the
+        work. Never raises."""

@@ -10,6 +10,8 @@ import functools
 import sys
 from typing import Any
 
+from paramedic.recovery import samples
+
 _HOOK = "paramedic.rewind"
 
 
@@ -43,6 +45,7 @@ def install(torch: Any, own: Any) -> None:
     for kind in (torch.optim.Optimizer, torch.nn.Module):
         _wrap_zero_grad(kind, own)
     _wrap_new_optimizer(torch.optim.Optimizer, own)
+    samples.install()
 
 
 def _wrap_backward(autograd: Any, own: Any) -> None:

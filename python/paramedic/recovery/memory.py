@@ -26,6 +26,17 @@ def library_frames(crash: Crash) -> List[FrameType]:
     return frames
 
 
+def frames_inside(crash: Crash, outer: Optional[FrameType]) -> List[FrameType]:
+    """The frames that `outer`, by default the crashed one, has called, outermost first. Those
+    around the crashed frame are still running; the others are in the traceback."""
+    running: List[FrameType] = []
+    frame = crash.frames[-1].frame if crash.frames and outer is not None else None
+    while frame is not None and frame is not outer:
+        running.append(frame)
+        frame = frame.f_back
+    return [*(reversed(running) if frame is outer else ()), *library_frames(crash)]
+
+
 def free(crash: Crash) -> None:
     """Lets go what the crash holds: the variables of library frames that have ended, and caches.
     Project frames keep theirs, and can be run again."""

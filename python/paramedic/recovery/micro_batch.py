@@ -15,6 +15,7 @@ import functools
 import sys
 import threading
 import weakref
+from types import FrameType
 from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic.recovery import memory
@@ -32,7 +33,7 @@ _HALF_TOLERANCE = 5e-2
 _splitters: List["Splitter"] = []
 
 
-def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> str:
+def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> Tuple[str, int]:
     """From now on models run over half as many samples at a time as before.
 
     Args:
@@ -41,7 +42,8 @@ def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> str:
             number of parts in which the batch is run from now on.
 
     Returns:
-        How to go on: "rewind", or "retry" where nothing is trained.
+        How to go on: "rewind", or "retry" where nothing is trained; and for a retry the project
+        frame that had called the model, as an index into the crash's frames.
 
     Raises:
         Refused: the split would change the result, or there is nothing to split.
@@ -53,11 +55,12 @@ def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> str:
     if not _splitters:
         _splitters.append(Splitter(torch))
     splitter = _splitters[0]
-    if any(
-        "torch/utils/data/" in frame.f_code.co_filename for frame in memory.library_frames(crash)
-    ):
+    frames = memory.frames_inside(crash, crash.frames[0].frame if crash.frames else None)
+    if any("torch/utils/data/" in frame.f_code.co_filename for frame in frames):
         raise Refused("memory was wanted for loading data: a smaller part for the model is no help")
-    calls = list(splitter.calls(crash))[:1]
+    at, calls = splitter.first_call(frames)
+    caller = _caller(crash, frames[:at])
+    del frames
     trains = rewinder().needs_rewind(crash) or any(call[0].training for call in calls)
     if not calls and not trains:
         # A loss, say: the activations that the model keeps for it may be what fills the memory.
@@ -75,7 +78,14 @@ def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> str:
     del calls
     if trains:
         memory.cut(crash, rewinder().sequence)
-    return "rewind" if trains else "retry"
+    return ("rewind", -1) if trains else ("retry", caller)
+
+
+def _caller(crash: Crash, outside: List[FrameType]) -> int:
+    """The innermost project frame that is outside of the model."""
+    known = {id(frame) for frame in outside}
+    inner = [index for index, one in enumerate(crash.frames) if id(one.frame) in known]
+    return inner[-1] if inner else 0
 
 
 class _Size:
@@ -124,18 +134,17 @@ class Splitter:
 
             torch.nn.Module.__call__ = __call__
 
-    def calls(self, crash: Crash) -> Any:
-        """(module, args, kwargs) of the module calls on the stack, outermost first."""
-        for frame in memory.library_frames(crash):
-            if (
-                frame.f_code.co_name != "_wrapped_call_impl"
-                and frame.f_code.co_name != "_call_impl"
-            ):
+    def first_call(self, frames: List[FrameType]) -> Tuple[int, List[Tuple[Any, Any, Any]]]:
+        """The outermost call of a module with weights: its place, and (module, args, kwargs);
+        nothing where there is none."""
+        for at, frame in enumerate(frames):
+            if frame.f_code.co_name not in ("_wrapped_call_impl", "_call_impl"):
                 continue
             names = frame.f_locals
             module = names.get("self")
             if isinstance(module, self._torch.nn.Module) and self._has_weights(module):
-                yield module, names.get("args", ()), names.get("kwargs", {})
+                return at, [(module, names.get("args", ()), names.get("kwargs", {}))]
+        return len(frames), []
 
     def refuse_coupled(self, module: Any) -> None:
         """Raises Refused where samples of a batch are looked at together while training."""

@@ -29,7 +29,8 @@ def prepare(crash: Crash, repair: Repair, header: Optional[FrameType]) -> Repair
     """
     options: Dict[str, Any] = repair.options if repair.options is not None else {}
     if repair.kind == "split_batch":
-        repair = dataclasses.replace(repair, kind=micro_batch.split(crash, options))
+        kind, frame = micro_batch.split(crash, options)
+        repair = dataclasses.replace(repair, kind=kind, frame=frame)
         options["done"] = f"models run over their batches in {options['parts']} parts"
     elif options.get("silence"):
         silent = loggers.silence(crash, str(options["silence"]))

@@ -191,7 +191,7 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
         found = _retried(crash, crashed)
         found.values = values
     elif repair.kind == "retry":
-        found = _retried(crash, crashed)
+        found = _retried(crash, _chosen(repair, standings))
     else:
         raise Refused(f"there is no repair of kind {repair.kind!r}")
     if repair.at is not None:
@@ -262,7 +262,7 @@ def _repeats_badly(crash: Crash, standing: Standing) -> bool:
     ):
         return False
     rewinder = _rewinder()
-    return rewinder is not None and bool(rewinder.needs_rewind(crash))
+    return rewinder is not None and bool(rewinder.needs_rewind(crash, standing.frame))
 
 
 def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
@@ -278,7 +278,7 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
                 break
             if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
                 rewinder = _rewinder()
-                if rewinder is not None and rewinder.needs_rewind(crash):
+                if rewinder is not None and rewinder.needs_rewind(crash, standing.frame):
                     # Gradients or weights that are half done are no part of the next iteration.
                     rewinder.undo_part(crash, _number(standing, depth))
                 found = _stay(standing, standing.path, "continue")

@@ -16,14 +16,14 @@ import weakref
 from _thread import get_ident
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from paramedic.recovery import hooks
 from paramedic.recovery.buffers import Buffers
 from paramedic.recovery.crash import Crash, Refused
 from paramedic.recovery.found import search
 from paramedic.recovery.gradients import Gradients
-from paramedic.recovery.memory import library_frames
+from paramedic.recovery.memory import frames_inside
 from paramedic.recovery.pace import Pace
 from paramedic.recovery.random_state import RandomState
 from paramedic.recovery.rollback import Rollback, all_finite
@@ -174,10 +174,11 @@ class IterationRewinder:
         models = [reference() for reference in self._models]
         return [model for model in models if model is not None]
 
-    def needs_rewind(self, crash: Crash) -> bool:
-        """Whether the crashed statement stands in a backward pass or an optimizer's step."""
+    def needs_rewind(self, crash: Crash, outer: Optional[FrameType] = None) -> bool:
+        """Whether the statement at which `outer`, by default the crashed frame, stands is in the
+        middle of a backward pass or an optimizer's step."""
         try:
-            return any(map(self._repeats_badly, library_frames(crash)))
+            return any(map(self._repeats_badly, frames_inside(crash, outer)))
         except Exception:
             return False
 

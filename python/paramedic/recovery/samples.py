@@ -20,7 +20,7 @@ from types import FrameType, SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from paramedic.recovery.crash import Crash, Refused
-from paramedic.recovery.memory import library_frames
+from paramedic.recovery.memory import frames_inside
 from paramedic.recovery.random_state import RandomState
 
 _SENT = "_paramedic_sent"  # on an iterator: task number → the index lists sent under it
@@ -73,7 +73,7 @@ def prepare(
     dataloader: Any = sys.modules.get("torch.utils.data.dataloader")
     if dataloader is None:
         return None
-    frames = _frames_inside(crash, header)
+    frames = frames_inside(crash, header)
     iterator = _of_kind(frames, dataloader._BaseDataLoaderIter)
     if iterator is None:
         return None
@@ -82,17 +82,6 @@ def prepare(
         if iterator._num_workers == 0:
             return _prepare_single(iterator, frames, kind, options)
         return _prepare_workers(iterator, frames, kind, options)
-
-
-def _frames_inside(crash: Crash, header: Optional[FrameType]) -> List[FrameType]:
-    """The frames that the header has called, outermost first. Those around a crash in the data
-    set's own code are still running; the others are in the traceback."""
-    running: List[FrameType] = []
-    frame = crash.frames[-1].frame if crash.frames and header is not None else None
-    while frame is not None and frame is not header:
-        running.append(frame)
-        frame = frame.f_back
-    return [*(reversed(running) if frame is header else ()), *library_frames(crash)]
 
 
 @contextlib.contextmanager
