@@ -138,7 +138,9 @@ def check_markdown(name: str, text: str) -> Iterator[Breach]:
 def check_any(name: str, lines: List[str]) -> Iterator[Breach]:
     limit_lines = name.endswith((".cc", ".h", ".py", ".ts")) and not name.startswith("tests/e2e/")
     for number, line in enumerate(lines, 1):
-        if line != line.rstrip() and not name.startswith("tests/golden/"):
+        # In a patch the space of an empty line counts.
+        as_it_is = name.startswith("tests/golden/") or name.endswith(".patch")
+        if line != line.rstrip() and not as_it_is:
             yield Breach(name, number, "trailing space")
         if limit_lines and len(line) > LINE_CHARS_MAX:
             yield Breach(name, number, f"line of {len(line)} characters, limit {LINE_CHARS_MAX}")
