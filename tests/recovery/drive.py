@@ -64,6 +64,8 @@ class Drive:
             )
             try:
                 self._attend(running)
+            except subprocess.TimeoutExpired as error:
+                self.problems.append(f"a command does not end: {error.cmd[1:]}")
             finally:
                 self._end(running)
         if not self.problems:
@@ -91,10 +93,10 @@ class Drive:
 
     def _is_paused(self) -> bool:
         try:
-            text = (self.runs / "run" / "run.json").read_text()
-        except OSError:
+            run = json.loads((self.runs / "run" / "run.json").read_text())
+        except (OSError, ValueError):
             return False  # it has not begun
-        return bool(json.loads(text).get("status") == "paused")
+        return bool(run.get("status") == "paused")
 
     def _attend(self, running: "subprocess.Popen[bytes]") -> None:
         """Until the run ends, or something is wrong."""
@@ -152,9 +154,21 @@ class Drive:
     def _end(self, running: "subprocess.Popen[bytes]") -> None:
         """Ends what this case started and has not ended by itself."""
         if running.poll() is None:
-            self._paramedic("repair", "--abort")
+            for pid in self._job_pids():
+                os.kill(pid, signal.SIGKILL)
             os.killpg(running.pid, signal.SIGKILL)
         running.wait(COMMAND_SECONDS_MAX)
+
+    def _job_pids(self) -> List[int]:
+        """Processes that stand in the job's folder: they have a session of their own."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cwd"):
+            try:
+                if entry.resolve() == self.job.resolve():
+                    found.append(int(entry.parent.name))
+            except OSError:
+                continue  # it has ended meanwhile, or is another user's
+        return found
 
     def _text(self, name: str) -> str:
         return (self.work / name).read_text(errors="replace")

@@ -77,6 +77,9 @@ def check_case(case: Case, write: bool) -> List[str]:
         fields["max_repeats"] = counts
     if case["kind"] == "in_place" and plain["exception"] is None:
         problems.append("the program as it is does not crash")
+    first = next((step["when"] for step in case["repairs"] if not step.get("optional")), None)
+    if first not in (None, plain["exception"]):
+        problems.append(f"it crashes with {plain['exception']}, the first repair is for {first}")
     for counter, most in (fields.get("max_repeats") or {}).items():
         if (counts or {}).get(counter, most + 1) > most:
             problems.append(f"counter {counter} of the reference is above {most}")

@@ -103,10 +103,9 @@ class Lines:
         if line == code.co_firstlineno and code.co_name != "<module>":
             return False
         statement = self._statements(code.co_filename).get(line)
-        if isinstance(statement, (ast.With, ast.AsyncWith)):
-            if line < before <= (statement.end_lineno or line):
-                return False  # it leaves its block
-        return statement is not None
+        last = getattr(statement, "end_lineno", None) or line
+        leaves = isinstance(statement, (ast.With, ast.AsyncWith)) and line < before <= last
+        return statement is not None and not leaves
 
     def _statements(self, file: str) -> Dict[int, ast.stmt]:
         if file not in self._begins:

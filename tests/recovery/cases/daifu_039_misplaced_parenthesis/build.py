@@ -21,6 +21,9 @@ def run(seed):
     torch.manual_seed(seed)
     calls = []
     net = build([8, 20, 20, 3], calls)
+    for p in net.parameters():
+        nn.init.normal_(p, std=0.3, generator=torch.Generator().manual_seed(p.numel()))
+    torch.manual_seed(seed + 1)
     x = torch.randn(120, 8)
     y = (x.sum(1) > 0).long() + (x[:, 0] > 1).long()
     opt = torch.optim.Rprop(net.parameters(), lr=0.01)

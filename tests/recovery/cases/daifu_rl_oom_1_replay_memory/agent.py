@@ -43,7 +43,7 @@ class Agent:
         return gain
 
 
-agent = Agent(seed=3, table_bytes=1 << 62)
+agent = Agent(seed=3, table_bytes=1 << 52)
 gains = []
 for number in range(50):
     gains.append(agent.episode(late=number >= 36))

@@ -13,8 +13,8 @@ class Shards(Dataset):
         return 40
 
     def __getitem__(self, i):
-        numbers = json.loads((self.folder / f"{i // 4}.json").read_text())
-        return torch.tensor(numbers[i % 4], dtype=torch.float32)
+        numbers = json.loads((self.folder / f"{i}.json").read_text())
+        return torch.tensor(numbers[0], dtype=torch.float32)
 
 
 def main():
