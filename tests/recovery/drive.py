@@ -69,7 +69,10 @@ class Drive:
             finally:
                 self._end(running)
         if not self.problems:
-            self._judge(running.returncode)
+            try:
+                self._judge(running.returncode)
+            except RuntimeError as error:
+                self.problems.append(str(error))
         return self.problems
 
     def _paramedic(self, *words: str) -> "subprocess.CompletedProcess[str]":

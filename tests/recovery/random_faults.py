@@ -7,7 +7,7 @@ exception at one of them. At a line nothing of a statement has been done yet, so
 must print what the whole one prints, to the byte. It may also stop, where the repair is refused
 with a reason. It may not hang, end early without a word, or print something else.
 
-    random_faults.py [--count N] [--seed S] [PATTERN]
+    random_faults.py [--count N] [--seed S] [--light] [PATTERN]
 """
 
 import argparse
@@ -221,11 +221,13 @@ def run_child(name: str, files: str, count: int, seed: int) -> None:
     os._exit(0)  # not waiting for such a thread
 
 
-def eligible(case: Case) -> bool:
-    """Whether the fixed program runs in one process, ends with 0 and prints the same each time."""
+def eligible(case: Case, light: bool) -> bool:
+    """Whether the fixed program runs in one process, ends with 0 and prints the same each time;
+    a light one starts at once, without PyTorch."""
     texts = "".join(path.read_text() for path in case.folder.rglob("*.py"))
     alone = case["cmd"][0] == "python" and case["cmd"][1].endswith(".py") and not case["setup"]
-    kept_out = ("num_workers", "os.kill(", "os.abort(", "init_process_group", "atexit", "Thread(")
+    kept_out = ["num_workers", "os.kill(", "os.abort(", "init_process_group", "atexit", "Thread("]
+    kept_out += ["import torch"] if light else []
     return (
         alone
         and not case["env"]
@@ -267,10 +269,9 @@ def run_program(case: Case, count: int, seed: int) -> List[List[Any]]:
 
 
 def run_faults(
-    count: int, seed: int, pattern: str = "*", say: Callable[[str], None] = print
+    count: int, seed: int, programs: List[Case], say: Callable[[str], None] = print
 ) -> Counter[str]:
     """Spreads `count` faults over the programs; how many ended in which way."""
-    programs = [case for case in cases.load_cases(pattern) if eligible(case)]
     chosen = random.Random(seed)
     shares = collections.Counter(chosen.randrange(len(programs)) for _ in range(count))
     totals: Counter[str] = collections.Counter()
@@ -291,9 +292,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--light", action="store_true", help="only programs without PyTorch")
     parser.add_argument("pattern", nargs="?", default="*", help="a glob of case names")
     options = parser.parse_args(argv)
-    totals = run_faults(options.count, options.seed, options.pattern)
+    chosen = [case for case in cases.load_cases(options.pattern) if eligible(case, options.light)]
+    totals = run_faults(options.count, options.seed, chosen)
     print(", ".join(f"{number} {verdict}" for verdict, number in sorted(totals.items())))
     return 1 if totals["WRONG"] or not totals["right"] else 0
 

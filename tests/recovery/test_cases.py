@@ -1,8 +1,4 @@
-"""Every case of cases/ recovers; those of not_yet.txt are known not to, with the reason.
-
-A quarter of the cases runs by default (`--cases=all`, or a glob, runs others): which ones changes
-from day to day, so that a week of runs has met them all.
-"""
+"""Every case of cases/ recovers; those of not_yet.txt are known not to, with the reason."""
 
 from pathlib import Path
 from typing import Dict, List

@@ -17,15 +17,15 @@ class Images(Dataset):
 
 
 torch.manual_seed(48)
-blobs = [bytes([7, k, 2 * k, 9]) for k in range(60)]
-blobs[33] = blobs[33][:2]
-loader = DataLoader(Images(blobs), batch_size=10)
+blobs = [bytes([7, k % 100, k // 2, 9]) for k in range(400)]
+blobs[233] = blobs[233][:2]
+loader = DataLoader(Images(blobs), batch_size=50)
 batches = seen = 0
 total = 0.0
 for images in loader:
     batches += 1
     seen += len(images)
     total += images.mean().item()
-print("ended after", batches, "batches", seen >= 50)
+print("ended after", batches, "batches", seen >= 350)
 print("COUNTS", json.dumps({"batches": batches, "seen": seen}))
 print("RESULT", json.dumps({"finite": total == total}))
