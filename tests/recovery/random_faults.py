@@ -73,8 +73,7 @@ class Lines:
 
     Only lines count on which a statement begins that nothing has yet been done of. In the middle
     of a statement, in a comprehension, or where a `with` leaves its block a part of it is done,
-    and doing that twice is what retrying a statement means. `try:` and a function's first line do
-    nothing themselves.
+    and doing that twice is what retrying a statement means. Nor does a function's first line.
     """
 
     def __init__(self, folder: str, fault_at: int) -> None:
@@ -104,7 +103,7 @@ class Lines:
             return False
         statement = self._statements(code.co_filename).get(line)
         last = getattr(statement, "end_lineno", None) or line
-        leaves = isinstance(statement, (ast.With, ast.AsyncWith)) and line < before <= last
+        leaves = isinstance(statement, (ast.With, ast.AsyncWith)) and line <= before <= last
         return statement is not None and not leaves
 
     def _statements(self, file: str) -> Dict[int, ast.stmt]:
@@ -113,11 +112,17 @@ class Lines:
             self._begins[file] = {
                 node.lineno: node
                 for node in ast.walk(tree)
-                if isinstance(node, ast.stmt)
-                and not isinstance(node, ast.Try)
-                and not getattr(node, "decorator_list", None)
+                if isinstance(node, ast.stmt) and can_fail(node)
             }
         return self._begins[file]
+
+
+def can_fail(statement: ast.stmt) -> bool:
+    """Whether the statement does something itself; one with decorators does it line by line."""
+    if isinstance(statement, ast.Return):
+        return not isinstance(statement.value, (ast.Constant, type(None)))
+    idle = (ast.Try, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)
+    return not isinstance(statement, idle) and not getattr(statement, "decorator_list", None)
 
 
 class Program:
