@@ -62,6 +62,7 @@ class Allowance:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._left = FIRST_COPIES
+        self._refused_until = 0
         self._cost_ns = 0.0
 
     def grants(self, tiny_ns: float = TINY_NS, tiny_share: float = TINY_SHARE) -> bool:
@@ -70,13 +71,20 @@ class Allowance:
             self._left -= 1
             return True
         pace = self._pace
+        if pace.marks < self._refused_until:
+            return False
         iteration = pace.iteration_ns(perf_counter_ns())
         if self._cost_ns <= max(pace.share * iteration, min(tiny_ns, tiny_share * iteration)):
             return True
         if self._cost_ns <= min(pace.credit_ns, CREDIT_SHARE * iteration):
             pace.credit_ns -= self._cost_ns
             return True
-        return pace.marks % MEASURE_AGAIN_EVERY == 0
+        if pace.marks % MEASURE_AGAIN_EVERY < WINDOW:
+            # The next answer is no again, unless this copy shows that it costs less now.
+            self._refused_until = pace.marks + WINDOW
+            return True
+        self._refused_until = pace.marks + WINDOW
+        return False
 
     def paid(self, copy: Callable[..., bool], *args: Any) -> bool:
         """Runs `copy` and remembers what it took; answers what it answered: whether it copied.

@@ -295,7 +295,8 @@ class IterationRewinder:
             if self._loose:
                 self._loose_gradients.keep(self._loose_weights(), False)
             self._objects.keep()
-            self._rollback.keep(self._optimizers(), self._buffers.changing())
+            if self._pace.marks >= self._rollback.next_mark:
+                self._rollback.keep(self._optimizers(), self._buffers.changing())
         except Exception as error:
             self._fail(error)
 

@@ -30,14 +30,12 @@ class Rollback:
         self._copies = (Copies(), Copies())
         self._turn = 0
         self._kept: Optional[Tuple[Kept, Copies, int]] = None
-        self._next_mark = FIRST_MARK
+        self.next_mark = FIRST_MARK
         self._optimizers: List[Any] = []
 
     def keep(self, optimizers: List[Any], buffers: List[Any]) -> None:
-        """Takes a copy when one is due; called before an iteration changes anything of it."""
+        """Takes a copy, from `next_mark` on; called before an iteration changes anything."""
         pace = self._pace
-        if pace.marks < self._next_mark:
-            return
         start = perf_counter_ns()
         # With the first that dies all is let go.
         self._optimizers = [weakref.ref(optimizer, self._died) for optimizer in optimizers]
@@ -49,7 +47,7 @@ class Rollback:
         kept.tensors.extend(buffers)
         copies = self._copies[self._turn]
         if not copies.take(kept.tensors):
-            self._next_mark = sys.maxsize
+            self.next_mark = sys.maxsize
             return
         copies.release()
         if all_finite(copies.shadows()):
@@ -57,7 +55,7 @@ class Rollback:
             self._turn = 1 - self._turn
         now = perf_counter_ns()
         affordable = max(1.0, pace.iteration_ns(now) * pace.share)
-        self._next_mark = pace.marks + max(LEAST_MARKS, int((now - start) / affordable))
+        self.next_mark = pace.marks + max(LEAST_MARKS, int((now - start) / affordable))
 
     def put_back(self) -> Optional[int]:
         """Gives everything the values of the copy; answers how many iterations ago it was taken,
@@ -75,7 +73,7 @@ class Rollback:
         self._kept = None
         for copies in self._copies:
             copies.drop()
-        self._next_mark = self._pace.marks + FIRST_MARK
+        self.next_mark = self._pace.marks + FIRST_MARK
 
 
 def all_finite(tensors: List[Any]) -> bool:

@@ -23,6 +23,9 @@ FLAT_DEPTH = 1  # state → one weight's
 # Code that is not torch's own is the likelier one to raise half-way: its copies may cost more.
 FOREIGN_NS = 200_000
 FOREIGN_SHARE = 0.1
+# Versions only tell that a step had not begun its work: that is worth less than a copy.
+NOTING_NS = 5_000
+NOTING_SHARE = 0.01
 _NUMBERS = frozenset((int, float, bool, str, type(None)))
 
 
@@ -142,12 +145,14 @@ class Weights:
         tiny = (TINY_NS, TINY_SHARE) if stock else (FOREIGN_NS, FOREIGN_SHARE)
         if self._copying.grants(*tiny) and self._copying.paid(self._copy, optimizer):
             return
-        if self._noting.grants() and self._noting.paid(self._note, optimizer):
+        if self._noting.grants(NOTING_NS, NOTING_SHARE) and self._noting.paid(
+            self._note, optimizer
+        ):
             return
-        self._kept = Kept()
+        self._kept = kept = Kept()
         self._signature = []
         for group in optimizer.param_groups:
-            self._kept.add(group, MAX_DEPTH)
+            kept.add(group, MAX_DEPTH)  # the numbers in it alone
         self._versions = [parameter._version for parameter in parameters]
 
     def _copy(self, optimizer: Any) -> bool:
