@@ -147,7 +147,7 @@ void Agent::finish(const Ending& ending) {
   flush();
   update_info();
   info_.status = ending.status;
-  if (ending.status == "finished") info_.failure = nullptr;
+  info_.failure = ending.status == "finished" ? Json(nullptr) : failure_;
   info_.exit_code = ending.exit_code;
   info_.signal = ending.signal;
   info_.ended = static_cast<double>(real_clock().wall_ns()) / 1e9;
@@ -190,6 +190,8 @@ void Agent::update_info() {
 // A rank that captures nothing has no ring and appears with its pause alone.
 void Agent::mark_paused() {
   info_.status = paused_.empty() ? "running" : "paused";
+  // A process that failed is no failure of a run that goes on.
+  info_.failure = paused_.empty() ? Json(nullptr) : failure_;
   for (const PausedRank& paused : paused_) {
     auto rank =
         std::find_if(info_.ranks.begin(), info_.ranks.end(),
@@ -203,7 +205,7 @@ void Agent::mark_paused() {
 
 void Agent::set_paused(std::vector<PausedRank> ranks, Json failure) {
   paused_ = std::move(ranks);
-  info_.failure = std::move(failure);
+  failure_ = std::move(failure);
   update_info();
   write_info();
 }

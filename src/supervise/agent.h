@@ -90,6 +90,7 @@ class Agent : public rules::FindingSink {
   std::vector<KnownFinding> findings_;
   std::set<std::string> noted_;
   std::vector<PausedRank> paused_;
+  Json failure_ = nullptr;  // of those that wait, or of the last process that was let fail
   pid_t root_pid_ = 0;
   int64_t sampled_ns_ = 0;
   int64_t flushed_ns_ = 0;

@@ -70,6 +70,6 @@ def program(tmp_path: Path) -> Program:
     return Program(folder, runs)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python() -> str:
     return sys.executable
