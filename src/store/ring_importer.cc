@@ -1,9 +1,9 @@
 #include <utility>
 
+#include "base/utf8.h"
 #include "record/ring_reader.h"
 #include "store/run.h"
 #include "store/tables.h"
-#include "base/utf8.h"
 
 namespace paramedic::store {
 namespace {
