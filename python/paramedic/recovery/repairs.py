@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic.recovery import contexts, edit, iterators, names, remap, remedies, residual
 from paramedic.recovery import runtime as runtime_of
@@ -122,8 +122,9 @@ def _needed(path: Path, target: Target) -> List[str]:
     for step in path:
         if isinstance(step.statement, (ast.For, ast.AsyncFor)):
             found.append(f".i{number_of(step.statement)}")
-    if any(step.name == "finalbody" for step in path):
-        found += [RESULT, JUMP]
+    for step, below in zip(path, path[1:]):
+        if below.name == "finalbody":
+            found += [RESULT, f"{JUMP}{number_of(step.statement)}"]
     last = path[-1].statement
     if isinstance(last, LOOPS) and target.instead != "header":
         found = [name for name in found if name != f".i{number_of(last)}"]
@@ -134,39 +135,59 @@ def _handled_exceptions(
     path: Path, standing: Standing, error: Optional[BaseException], renamed: Dict[str, str]
 ) -> Dict[str, Any]:
     """The exceptions whose handlers, or whose `finally`, the frame is in."""
+    entered = [
+        (step, below)
+        for step, below in zip(path, path[1:])
+        if isinstance(below.owner, ast.ExceptHandler) or below.name == "finalbody"
+    ]
+    if not entered:
+        return {}
+    handled = _being_handled(standing, error)
+    outer = sum(isinstance(below.owner, ast.ExceptHandler) for _, below in entered)
     found: Dict[str, Any] = {}
-    frame = standing.frame
-    for step, below in zip(path, path[1:]):
+    for step, below in reversed(entered):  # innermost first, as `handled` is
         if isinstance(below.owner, ast.ExceptHandler):
+            outer -= 1
             name = f"{HANDLED}{number_of(below.owner)}"
-            value = frame.f_locals.get(below.owner.name) if below.owner.name else None
-            if not isinstance(value, BaseException):
-                value = _context(error, frame)
-            if value is not None:
-                found[renamed.get(name, name)] = value
-        elif below.name == "finalbody":
+            value = standing.frame.f_locals.get(below.owner.name) if below.owner.name else None
+            if isinstance(value, BaseException):
+                handled = handled[handled.index(value) + 1 :] if value in handled else handled
+            else:
+                value = handled.pop(0) if handled else None
+        else:
             name = f"{PENDING}{number_of(step.statement)}"
-            value = _context(error, frame)
-            if value is not None:
-                found[renamed.get(name, name)] = value
+            value = handled.pop(0) if len(handled) > outer else None
+        if value is not None:
+            found[renamed.get(name, name)] = value
     return found
 
 
-def _context(error: Optional[BaseException], frame: Any) -> Optional[BaseException]:
-    """The exception that `frame` was handling when `error` was raised."""
-    if error is None:
-        return None
-    seen: Set[int] = set()
-    current: Optional[BaseException] = error.__context__
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        entry = current.__traceback__
-        while entry is not None:
-            if entry.tb_frame is frame:
-                return current
-            entry = entry.tb_next
+def _being_handled(standing: Standing, error: Optional[BaseException]) -> List[BaseException]:
+    """The exceptions that the frame was handling when `error` was raised, innermost first."""
+    hidden = [
+        value
+        for name, value in standing.values().items()
+        if name.startswith((HANDLED, PENDING)) and isinstance(value, BaseException)
+    ]
+    found: List[BaseException] = []
+    current = error.__context__ if error is not None else None
+    while current is not None and len(found) < MAX_CONTEXTS:
+        if any(current is one for one in hidden) or _has_passed(current, standing.frame):
+            found.append(current)
         current = current.__context__
-    return None
+    return found
+
+
+MAX_CONTEXTS = 100
+
+
+def _has_passed(error: BaseException, frame: Any) -> bool:
+    entry = error.__traceback__
+    while entry is not None:
+        if entry.tb_frame is frame:
+            return True
+        entry = entry.tb_next
+    return False
 
 
 # ---------------------------------------------------------------------- the kinds
@@ -239,7 +260,7 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
     if isinstance(last, LOOPS) and type(last) is type(moved.path[-1].statement):
         pairs.append((last, moved.path[-1].statement))
     for old, new in pairs:
-        for prefix in (".i", ".w", PENDING):
+        for prefix in (".i", ".w", PENDING, JUMP):
             if hasattr(old, "slot") and hasattr(new, "slot"):
                 found[f"{prefix}{number_of(old)}"] = f"{prefix}{number_of(new)}"
         for one, other in zip(getattr(old, "handlers", ()), getattr(new, "handlers", ())):

@@ -80,9 +80,9 @@ class Residual:
     def _inside(self, node: Any, depth: int) -> List[ast.stmt]:
         below = self._path[depth + 1]
         if isinstance(node, LOOPS) and below.name == "body":
-            self._transform.in_loop(1)
+            before = self._transform.enter(node)
             rest = self.stmts(depth + 1)
-            self._transform.in_loop(-1)
+            self._transform.leave_to(before)
             if isinstance(node, ast.While):
                 return self._while(node, rest)
             return self._for(node, rest)
@@ -151,7 +151,7 @@ class Residual:
         make = self._transform
         if below.owner is node and below.name == "finalbody":
             return self._final(node, depth)
-        before = make.enter_try(node)
+        before = make.enter(node)
         rest = self.stmts(depth + 1)
         handlers: List[ast.ExceptHandler] = []
         orelse: List[ast.stmt] = []
@@ -160,7 +160,7 @@ class Residual:
             orelse = make.block(node.orelse)
         elif isinstance(below.owner, ast.ExceptHandler):
             rest = self._handling(below.owner, rest)
-        make.leave_try(before)
+        make.leave_to(before)
         return make.try_of(node, rest, handlers, orelse)
 
     def _handling(self, handler: ast.ExceptHandler, rest: List[ast.stmt]) -> List[ast.stmt]:
@@ -184,14 +184,15 @@ class Residual:
         pending = f"{PENDING}{number_of(node)}"
         if pending in self._bound:
             return [*rest, ast.Raise(call("again", make.slot(pending)))]
-        if JUMP not in self._bound:
+        noted = f"{JUMP}{number_of(node)}"
+        if noted not in self._bound:
             return rest
         jumps: Dict[str, ast.stmt] = {"Return": ast.Return(make.slot(RESULT))}
         if any(isinstance(step.statement, LOOPS) for step in self._path[:depth]):
             jumps.update(Break=ast.Break(), Continue=ast.Continue())
         for name, jump in jumps.items():
-            test = ast.Compare(make.slot(JUMP), [ast.Eq()], [ast.Constant(name)])
-            rest = [*rest, ast.If(test, [jump], [])]
+            test = ast.Compare(make.slot(noted), [ast.Eq()], [ast.Constant(name)])
+            rest = [*rest, ast.If(test, make.statement(jump), [])]
         return rest
 
 
@@ -260,7 +261,7 @@ def _build(
 ) -> types.CodeType:
     source = runtime.source
     transform = Transform(source)
-    transform.enter(function)
+    transform.continue_function(function)
     body = Residual(transform, target, {*bound, *cells}).stmts()
     body = _declared(function, transform.wrap(body, _hand_over(function)), bound, cells)
     node: Any = function.node
@@ -334,7 +335,7 @@ def code_of_module(runtime: runtime_of.Runtime, target: Target, bound: Set[str])
     """The code that completes the body of a module from `target` on."""
     source = runtime.source
     transform = Transform(source)
-    transform.enter(source.functions[0])
+    transform.continue_function(source.functions[0])
     stmts = Residual(transform, target, bound).stmts()
     code = compiled(transform.continued_module(stmts), source.file, source.code.co_flags)
     return runtime_of.place(code, runtime)

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
-from paramedic.recovery import emergency, handled, repairs, script, stack
+from paramedic.recovery import dialogue, emergency, handled, repairs, script, stack
 from paramedic.recovery.crash import Crash, Decider, Refused, Repair
 from paramedic.recovery.runtime import Leave, Runtime, note
 
@@ -125,8 +125,6 @@ def _may_hold(error: BaseException) -> bool:
 def _interrupt_is_offered() -> bool:
     """Whether Ctrl-C asks for a repair; two of them end the job."""
     try:
-        from paramedic.recovery import dialogue
-
         offers = getattr(dialogue, "offers_interrupt", None)
         return offers is not None and bool(offers())
     except Exception:
@@ -136,8 +134,6 @@ def _interrupt_is_offered() -> bool:
 def _decider() -> Optional[Decider]:
     if _connect is not None:
         return _connect()
-    from paramedic.recovery import dialogue
-
     decider: Decider = dialogue.connect()
     return decider
 

@@ -16,6 +16,7 @@ from typing import Any, List, Optional, Set, Union
 from paramedic.recovery.source import (
     _TRY_STAR,
     FUNCTIONS,
+    LOOPS,
     RUNTIME,
     WITHS,
     Function,
@@ -29,7 +30,7 @@ from paramedic.recovery.training import loop_id, steppers, trains
 
 CONTINUATION = ".k"  # the Leave that ends this frame, None while it lives
 RESULT = ".r"  # what a `return` inside try/finally is about to return
-JUMP = ".j"  # which jump has entered a `finally`: return, break, continue
+JUMP = ".j"  # with a try's number: which jump has entered its `finally`
 TOKEN = ".t"  # with a loop's number: the item of a loop that was entered again
 
 
@@ -66,8 +67,8 @@ class Transform:
         self._own_iter = _has_own_iter(source)
         self._steppers = steppers(source)
         self._function: Function = source.functions[0]
-        self._finally = 0  # try/finally statements around the current one
-        self._loops = 0  # loops inside the innermost of them, around the current statement
+        # The try/finally statements around the current one, and the loops between them.
+        self._around: List[Any] = []
         self.redeclares = False  # `global` and `nonlocal` stand at the head of a continuation
 
     # ------------------------------------------------------------------ whole files and functions
@@ -93,8 +94,8 @@ class Transform:
     def function_body(self, function: Function) -> List[ast.stmt]:
         """The body of `function` as it runs."""
         before, self._function = self._function, function
-        kept = self._finally, self._loops, self.redeclares
-        self._finally, self._loops, self.redeclares = 0, 0, False
+        kept = self._around, self.redeclares
+        self._around, self.redeclares = [], False
         stmts = function.body
         first = 1 if _is_docstring(stmts[0]) else 0
         body = self.block(stmts[first:])
@@ -103,7 +104,7 @@ class Transform:
         else:
             made = list(stmts)
         self._function = before
-        self._finally, self._loops, self.redeclares = kept
+        self._around, self.redeclares = kept
         return made
 
     def wrap(self, body: List[ast.stmt], leave: List[ast.stmt]) -> List[ast.stmt]:
@@ -149,10 +150,10 @@ class Transform:
                 found.add(one.id)
         return found
 
-    def enter(self, function: Function) -> None:
+    def continue_function(self, function: Function) -> None:
         """The following statements are of a continuation of `function`."""
         self._function = function
-        self._finally = self._loops = 0
+        self._around = []
         self.redeclares = True
 
     # ------------------------------------------------------------------ hidden locals and barriers
@@ -245,9 +246,15 @@ class Transform:
 
     def _jump(self, node: Any) -> List[ast.stmt]:
         """Inside try/finally a jump is noted, so that a crash in the `finally` can end with it."""
-        if not self._finally or (self._loops and not isinstance(node, ast.Return)):
+        targets: List[ast.expr] = []
+        for one in reversed(self._around):
+            if isinstance(one, ast.Try):
+                targets.append(self.slot(f"{JUMP}{number_of(one)}", True))
+            elif not isinstance(node, ast.Return):
+                break
+        if not targets:
             return [node]
-        note = assign(self.slot(JUMP, True), ast.Constant(type(node).__name__))
+        note: ast.stmt = ast.Assign(targets, ast.Constant(type(node).__name__))
         if not isinstance(node, ast.Return):
             return [note, node]
         value = node.value or ast.Constant(None)
@@ -305,9 +312,9 @@ class Transform:
 
     def loop_body(self, node: Any) -> List[ast.stmt]:
         """The body of a loop, with the mark of an iteration where it trains."""
-        self.in_loop(1)
+        before = self.enter(node)
         body = self.block(node.body)
-        self.in_loop(-1)
+        self.leave_to(before)
         if self.trains(node):
             body.insert(0, ast.Expr(call("iteration_started", ast.Constant(self.loop_id(node)))))
         return body
@@ -348,31 +355,32 @@ class Transform:
         return [made, assign(self.slot(slot, True), ast.Constant(None))]
 
     def _try(self, node: ast.Try) -> List[ast.stmt]:
-        before = self.enter_try(node)
+        before = self.enter(node)
         body = self.block(node.body)
         handlers = [self.handler(one, node) for one in node.handlers]
         orelse = self.block(node.orelse)
-        self.leave_try(before)
+        self.leave_to(before)
         made = self.try_of(node, body, handlers, orelse)
         jumps = (ast.Return, ast.Break, ast.Continue)
         if node.finalbody and any(isinstance(one, jumps) for one in own_statements([node])):
-            made.insert(0, assign(self.slot(JUMP, True), ast.Constant(None)))
+            name = f"{JUMP}{number_of(node)}"
+            made.insert(0, assign(self.slot(name, True), ast.Constant(None)))
         return made
 
-    def in_loop(self, levels: int) -> None:
-        """The following statements are of the body of a loop, or of one less."""
-        self._loops += levels
+    def enter(self, node: Any) -> Any:
+        """The following statements are of a loop's body, or of what the `finally` of a try guards.
 
-    def enter_try(self, node: ast.Try) -> Any:
-        """The following statements are of the parts of `node` that its `finally` guards."""
-        before = self._finally, self._loops
-        if node.finalbody:
-            self._finally, self._loops = self._finally + 1, 0
+        Returns:
+            What `leave_to` needs.
+        """
+        before = self._around
+        if isinstance(node, LOOPS) or node.finalbody:
+            self._around = [*before, node]
         return before
 
-    def leave_try(self, before: Any) -> None:
+    def leave_to(self, before: Any) -> None:
         """They end."""
-        self._finally, self._loops = before
+        self._around = before
 
     def handler(self, node: ast.ExceptHandler, of: ast.Try) -> ast.ExceptHandler:
         """An `except` clause; while it runs, the exception it handles can still be read."""
