@@ -242,6 +242,46 @@ def test_an_evaluation_that_does_not_fit_runs_in_parts(tmp_path: Path) -> None:
     assert [one.kind for one in decider.resumes] == ["split_batch"]
 
 
+def test_a_backward_pass_that_does_not_fit_runs_in_parts(tmp_path: Path) -> None:
+    class Library(torch.autograd.Function):
+        room = 16
+
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            if len(gradient) > Library.room:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return gradient
+
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 16), nn.Linear(16, 3)
+        def forward(self, x):
+            return self.b(library(self.a(x)).relu())
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    result = []
+    for x in torch.randn(160, 6).split(16):
+        optimizer.zero_grad()
+        loss = (net(x) - x[:, :3]).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        result.append(loss.item())
+    """
+    names = {"library": Library.apply}
+    expected, _ = crashing.run(tmp_path, HEAD + _dedented(body), **names)
+    Library.room = 6
+    answers = [Repair("split_batch"), Repair("split_batch")]
+    space, decider = crashing.run(tmp_path, HEAD + _dedented(body), answers, **names)
+    assert space["result"] == pytest.approx(expected["result"], abs=1e-6)
+    assert len(decider.resumes) == 2
+
+
 LOADING = """
 class Images(Dataset):
     def __len__(self):
