@@ -23,14 +23,10 @@ PLAIN_SECONDS_MAX = 90
 
 DEFAULTS: Dict[str, Any] = {
     "setup": None,
-    "expect_exit": 0,
-    "expect_stdout_regex": [],
     "expect_stderr_regex": [],
-    "same_result_as": "reference",
     "tolerance": 0,
     "max_repeats": {},
     "min_counts": {},
-    "same_stdout": True,
     "same_traceback": False,
     "expect_files": {},
     "expect_kinds": [],
