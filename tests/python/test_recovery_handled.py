@@ -202,6 +202,22 @@ LEFT_ALONE: Dict[str, str] = {
         sys.unraisablehook = hook
         result = 1
     """,
+    "a_weakref_s_callback": """
+        import sys, weakref
+        class A: pass
+        def callback(reference): raise KeyError
+        hook, sys.unraisablehook = sys.unraisablehook, lambda args: None
+        def f():
+            a = A()
+            watcher = weakref.ref(a, callback)
+            a = None
+        f()
+        b = A()
+        watcher = weakref.ref(b, callback)
+        del b
+        sys.unraisablehook = hook
+        result = 1
+    """,
     "a_library_that_probes": """
         import json, copy, pickle
         class A:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, List
 
 import pytest
-from crashing import Flaky, retry, run
+from crashing import Flaky, run
 from paramedic.recovery.crash import Crash, Repair
 
 
@@ -182,6 +182,33 @@ def test_action_sets_locals_shared_names_and_globals(tmp_path: Path) -> None:
     spaces, _ = run(tmp_path, source, always(Repair("action", code=code)))
     assert spaces["result"] == (1 / 2 + 1 / 4 + 1, 4, [2, 4])
     assert spaces["limit"] == 1
+
+
+def test_action_leaves_globals_alone_that_the_function_does_not_use(tmp_path: Path) -> None:
+    source = """
+    w, used, other = 1, 0, 2
+    def f():
+        return 1 / used
+    result = f()
+    """
+    code = "import math as w\nused = 4\nglobal other\nother = 3"
+    spaces, _ = run(tmp_path, source, always(Repair("action", code=code)))
+    assert (spaces["result"], spaces["w"], spaces["other"]) == (0.25, 1, 3)
+
+
+def test_an_edited_decorator_counts(tmp_path: Path) -> None:
+    before = """
+    def twice(f): return lambda x: 2 * f(x)
+    @twice
+    def g(x):
+        return x
+    def f():
+        return g(1 / 0)
+    result = f()
+    """
+    after = before.replace("    @twice\n", "").replace("1 / 0", "1 / 1")
+    spaces, _ = edited(tmp_path, before, after)
+    assert spaces["result"] == 1.0
 
 
 def test_action_in_a_caller_s_frame(tmp_path: Path) -> None:
@@ -533,46 +560,3 @@ def test_an_edit_is_refused_when(tmp_path: Path, why: str) -> None:
     spaces, decider = run(tmp_path, BEFORE, answer)
     assert len(decider.reasons) == 1, decider.reasons
     assert spaces["result"] == "end" and (5, 0.25) in spaces["log"]
-
-
-# ---------------------------------------------------------------------- many crashes
-
-
-def test_a_thousand_crashes_are_as_deep_as_one(tmp_path: Path) -> None:
-    source = """
-    import sys
-    depths = set()
-    def depth():
-        frame, n = sys._getframe(), 0
-        while frame:
-            frame, n = frame.f_back, n + 1
-        return n
-    def f():
-        for i in range(1000):
-            flaky()
-            depths.add(depth())
-        return i
-    result = f()
-    """
-    spaces, decider = run(tmp_path, source, flaky=Flaky())
-    assert spaces["result"] == 999
-    assert len(decider.crashes) == 1000
-    assert len(spaces["depths"]) == 1
-
-
-def test_repeats_count_the_same_crash_without_progress(tmp_path: Path) -> None:
-    source = """
-    def f():
-        for i in range(3):
-            fail()
-    f()
-    """
-    calls = [0]
-
-    def fail() -> None:
-        calls[0] += 1
-        if calls[0] % 4:
-            raise OSError("again")
-
-    _, decider = run(tmp_path, source, retry, fail=fail)
-    assert [crash.repeats for crash in decider.crashes] == [0, 1, 2] * 3

@@ -373,6 +373,8 @@ def _code_may_return_true(code: types.CodeType) -> bool:
 def _c_code_handles(search: _Search, callee: types.FrameType, caller: types.FrameType) -> bool:
     """What the C code that called `callee` makes of its exception."""
     name, error = callee.f_code.co_name, search.error
+    if _operation(caller) in _ONLY_DROPS:
+        return True  # an object went, and somebody was told of it: reported and ignored
     if isinstance(error, (AttributeError, IndexError, TypeError)):
         search.by_code = False
     if isinstance(error, AttributeError):
@@ -404,6 +406,17 @@ def _attribute_is_optional(callee: types.FrameType, caller: types.FrameType) -> 
     return False
 
 
+# Instructions that call nothing; what runs inside them is a weakref's callback or a finalizer.
+_ONLY_DROPS = (
+    "STORE_FAST",
+    "STORE_GLOBAL",
+    "STORE_DEREF",
+    "DELETE_FAST",
+    "DELETE_NAME",
+    "DELETE_GLOBAL",
+    "DELETE_DEREF",
+    "POP_TOP",
+)
 _ATTRIBUTE_METHODS = ("__getattr__", "__getattribute__")
 
 

@@ -78,6 +78,23 @@ def swap(one: Any) -> None:
             found.add(function.qualname)
         except Exception as error:
             note(f"the edit of {function.qualname}", error)
+    _decorate_anew(one)
+
+
+def _decorate_anew(one: Any) -> None:
+    """A function of the module whose decorators are edited is defined again under its name."""
+    scope = globals_of(one.before)
+    if scope is None:
+        return
+    before = {f.qualname: f.node.decorator_list for f in one.before.source.functions[1:]}
+    transform = Transform(one.after.source)
+    for function in one.changed:
+        node: Any = function.node
+        if "." in function.qualname or function.qualname not in before:
+            continue
+        old = before[function.qualname]
+        if [ast.dump(d) for d in old] != [ast.dump(d) for d in node.decorator_list]:
+            _execute(transform.statement(node), one, scope)
 
 
 def _of_several(one: Any, code: types.CodeType, same: List[Function]) -> Function:

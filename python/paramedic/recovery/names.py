@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, Set
 
+from paramedic.recovery import bytecode, live
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.stack import Standing
 
@@ -31,14 +32,21 @@ def execute(standing: Standing, code: str) -> Dict[str, Any]:
     _run(compiled, scope)
     changed: Dict[str, Any] = {}
     known = {*frame.f_code.co_varnames, *frame.f_code.co_cellvars, *frame.f_code.co_freevars}
+    # The frame's own: what its function looks up there, and what the code itself calls global.
+    shared = live.global_names(standing.function.code) | _stored_globals(compiled)
     for name, value in scope.items():
         if name == "__builtins__" or (name in before and before[name] is value):
             continue
         if name in known:
             changed[name] = value
-        else:
+        elif name in shared:
             frame.f_globals[name] = value
     return changed
+
+
+def _stored_globals(code: Any) -> Set[str]:
+    instructions = bytecode.read(code).instructions
+    return {code.co_names[one.argument] for one in instructions if one.name == "STORE_GLOBAL"}
 
 
 def evaluate(standing: Standing, expression: str) -> Any:
