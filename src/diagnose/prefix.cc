@@ -113,6 +113,9 @@ bool strip_box(Prefixed& line) {
   line.text.remove_prefix(kBar.size());
   if (line.text.ends_with(kBar)) line.text.remove_suffix(kBar.size());
   line.text = trim(line.text);
+  // Source lines around the frame's say nothing about what happened.
+  static const RE2 kSource(R"((?:❱\s*)?\d+(?:\s.*)?)");
+  if (RE2::FullMatch(piece(line.text), kSource)) line.text = {};
   return true;
 }
 

@@ -12,7 +12,7 @@ namespace {
 // "[Rank 3]", "rank      : 3 (local_rank: 3)", "local_rank: 3 (pid: 77)".
 int rank_in(const std::string& text) {
   static const RE2 kNamed(R"(\b[Rr]ank\s*[:=]?\s?(\d{1,6})\b)");
-  static const RE2 kLocal(R"(\blocal_rank: (\d{1,6})\b)");
+  static const RE2 kLocal(R"(\blocal_rank[:=] ?(\d{1,6})\b)");
   int rank = -1;
   if (RE2::PartialMatch(text, kNamed, &rank) || RE2::PartialMatch(text, kLocal, &rank)) return rank;
   return -1;

@@ -121,7 +121,8 @@ size_t representative(const std::vector<Event>& events, const std::vector<size_t
   const Event& first = events[order[0]];
   const bool whole =
       first.exception && (first.exception->has_header || first.exception->frames.size() > 1);
-  if (whole || first.role != Role::kRoot) return order[0];
+  const bool explicit_line = !first.exception && tier_of(first) == Tier::kExact;
+  if (whole || explicit_line || first.role != Role::kRoot) return order[0];
   for (const size_t index : order) {
     const Event& event = events[index];
     if (score_of(event) < score_of(first)) break;

@@ -70,6 +70,7 @@ void Scanner::handle(const RawLine& raw) {
   writer.rank = prefixed.rank >= 0 ? prefixed.rank : writer.rank >= 0 ? writer.rank : file_rank_;
   writer.time_s = prefixed.time_s;
   writer.level = prefixed.level;
+  if (prefixed.text.empty()) return;
   const LogLine line = {prefixed.text, raw.number, raw.offset};
   const bool taken = writer.parser.feed(line);
   drain(name, writer);
@@ -100,7 +101,7 @@ void Scanner::add_exception(Exception exception, const std::string& name, const 
   event.line = exception.line;
   event.offset = exception.offset;
   event.exception = std::move(exception);
-  event.rank = writer.rank;
+  event.rank = writer.rank >= 0 ? writer.rank : event.exception->process;
   event.writer = name;
   event.time_s = writer.time_s;
   add(std::move(event));

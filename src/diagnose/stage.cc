@@ -52,14 +52,13 @@ bool is_import(const Exception& exception) {
 
 // The collectives of a process group are counted: the first few belong to its setup.
 Stage stage_of_sequence(const std::string& text) {
-  static const RE2 kSequence(R"(SeqNum=(\d+)|detected by watchdog at work: (\d+))");
+  static const RE2 kSequence(
+      R"((?:SeqNum|SequenceNumber)=(\d+)|detected by watchdog at work: (\d+))");
   constexpr int64_t kSetupMax = 16;
-  constexpr int64_t kTrainMin = 64;
   std::string first, second;
   if (!RE2::PartialMatch(text, kSequence, &first, &second)) return Stage::kUnknown;
   const int64_t sequence = std::strtoll((first.empty() ? second : first).c_str(), nullptr, 10);
-  if (sequence <= kSetupMax) return Stage::kDistributed;
-  return sequence >= kTrainMin ? Stage::kTrain : Stage::kUnknown;
+  return sequence <= kSetupMax ? Stage::kDistributed : Stage::kTrain;
 }
 
 // Where failures of a kind happen when nothing else tells.
@@ -102,7 +101,8 @@ Stage stage_of_frames(const Catalog& catalog, const Exception& exception) {
   if (is_import(exception)) return Stage::kImport;
   std::vector<std::string> texts;
   for (const Frame& frame : exception.frames) {
-    texts.push_back(fmt::format("{} {} {}", short_path(frame.file), frame.function, frame.code));
+    texts.push_back(
+        fmt::format("{} | {} | {}", short_path(frame.file), frame.function, frame.code));
   }
   for (const StageRule& rule : catalog.stages()) {
     if (!rule.frame) continue;

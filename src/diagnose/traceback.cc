@@ -98,6 +98,7 @@ void TracebackParser::open_traceback(std::string_view text) {
   current_.link = std::exchange(next_link_, Link::kNone);
   current_.ignored = std::exchange(next_ignored_, false);
   current_.in_thread = std::exchange(next_in_thread_, false);
+  current_.process = std::exchange(next_process_, -1);
   has_header_ = true;
   frame_indent_ = 0;
 }
@@ -111,6 +112,8 @@ bool TracebackParser::feed_between(std::string_view text) {
     next_link_ = Link::kCause;
   } else if (contains(text, "terminated with the following error")) {
     next_link_ = Link::kInner;
+    static const RE2 kProcess(R"(-- Process (\d{1,6}) terminated)");
+    RE2::PartialMatch(piece(text), kProcess, &next_process_);
   } else if (text.starts_with("Exception ignored in")) {
     next_ignored_ = true;
   } else if (text.starts_with("Exception in thread")) {
@@ -125,6 +128,7 @@ bool TracebackParser::feed_between(std::string_view text) {
     if (pending_ == 0) {
       next_link_ = Link::kNone;
       next_ignored_ = next_in_thread_ = false;
+      next_process_ = -1;
     }
   }
   return known;
@@ -184,6 +188,19 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     return true;
   }
   if (feed_between(line.text)) return true;
+  // C++ prints the type, and the message on the next line.
+  static const RE2 kTerminate(R"(.*terminate called after throwing an instance of '([\w:]+)')");
+  static const RE2 kWhat(R"(\s*what\(\):\s*(.*))");
+  if (RE2::FullMatch(piece(line.text), kTerminate, &native_type_)) return false;
+  std::string what;
+  if (!native_type_.empty() && RE2::FullMatch(piece(line.text), kWhat, &what)) {
+    current_.type = std::exchange(native_type_, {});
+    current_.message = what.substr(0, kMessageMax);
+    current_.line = line.number;
+    current_.offset = line.offset;
+    state_ = State::kMessage;
+    return true;
+  }
   if (contains(line.text, "File \"") && frame_line(line.text)) {
     state_ = State::kFrames;
     current_.link = std::exchange(next_link_, Link::kNone);

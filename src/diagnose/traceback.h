@@ -47,6 +47,7 @@ struct Exception {
   Link link = Link::kNone;
   bool ignored = false;     // "Exception ignored in": the interpreter went on
   bool in_thread = false;   // "Exception in thread Thread-3"
+  int process = -1;         // "-- Process 3 terminated with the following error"
   bool has_header = false;  // the traceback is whole: its first line stands in the log
   uint64_t line = 0;        // of "type: message"
   uint64_t offset = 0;
@@ -85,6 +86,8 @@ class TracebackParser {
   Link next_link_ = Link::kNone;
   bool next_ignored_ = false;
   bool next_in_thread_ = false;
+  int next_process_ = -1;
+  std::string native_type_;  // that `terminate` named; its message is to come
   bool expect_code_ = false;
   bool has_header_ = false;
   size_t frame_indent_ = 0;
