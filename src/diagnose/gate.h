@@ -30,11 +30,16 @@ class Gate {
     alignas(16) std::array<std::array<uint8_t, 16>, kPrefixBytes> high{};
   };
 
-  [[nodiscard]] bool literal_at(std::string_view text, size_t at, uint8_t buckets) const;
-  [[nodiscard]] size_t find_slowly(std::string_view text, size_t from, size_t end) const;
+  static constexpr size_t kBuckets = 8;
+
+  [[nodiscard]] bool literal_at(std::string_view text, size_t at) const;
+  [[nodiscard]] size_t find_slowly(std::string_view text, size_t from) const;
 
   Tables tables_;
-  std::array<std::vector<std::string>, 8> buckets_;
+  // One bit for each hash of four bytes that some literal begins with: what passes the tables by
+  // chance ends here.
+  std::array<uint64_t, 1024> prefixes_{};
+  std::vector<std::string> literals_;
 };
 
 }  // namespace paramedic::diagnose

@@ -91,7 +91,8 @@ bool strip_level(Prefixed& line) {
   static const RE2 kLevel(R"(\[?(DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?)"
                           R"((?::[\w./-]{0,80}:|:|\s-|\s\||\s)\s?)");
   static const RE2 kGlog(R"(([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] )");
-  static const RE2 kQuote(R"((?:>|\|)\s)");
+  // Quotes of an issue, and what pytest puts before an error.
+  static const RE2 kQuote(R"((?:>|\|)\s|E(?: {7}| {3}))");
   re2::StringPiece rest = piece(line.text);
   std::string name;
   if (RE2::Consume(&rest, kLevel, &name) || RE2::Consume(&rest, kGlog, &name)) {

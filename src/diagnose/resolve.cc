@@ -39,6 +39,19 @@ bool is_lookup(const Event& event) {
          type == "TypeError" || type == "ImportError" || type == "ModuleNotFoundError";
 }
 
+// The last exception of a chain is often printed once more, alone: where the job quits, or above
+// the traceback in a report.
+void demote_copies(std::vector<Event>& events, size_t last) {
+  const Exception& original = *events[last].exception;
+  for (size_t i = 0; i < last; ++i) {
+    Event& event = events[i];
+    const bool copy = event.exception && event.file == events[last].file &&
+                      event.exception->frames.empty() && event.exception->type == original.type &&
+                      event.exception->message == original.message;
+    if (copy && event.role == Role::kRoot) event.role = Role::kConfirmation;
+  }
+}
+
 // Of linked exceptions one is the cause: the first, which the others only follow from, or the
 // inner one where the first carries it over from a worker.
 void settle_chains(std::vector<Event>& events) {
@@ -60,6 +73,7 @@ void settle_chains(std::vector<Event>& events) {
       known->second = i;
     } else if (event.role == Role::kRoot) {
       event.role = Role::kConfirmation;
+      demote_copies(events, i);
     }
   }
 }

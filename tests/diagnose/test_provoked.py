@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-
 from provoked.own_process import CASES as OWN_PROCESS
 
 HERE = Path(__file__).resolve().parent
@@ -20,8 +19,7 @@ SECONDS_MAX = 300
 def diagnose(log: Path) -> Dict[str, Any]:
     done = subprocess.run(
         [str(PROGRAM), "diagnose", "--json", str(log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=SECONDS_MAX,
         check=False,
     )
