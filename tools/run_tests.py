@@ -25,6 +25,7 @@ PYTHON_SUITES = {
     "tests/recovery": ["-k", "not daifu", "tests/recovery"],
     "tests/python": ["tests/python"],
     "tests/e2e": ["tests/e2e"],
+    "tests/diagnose": ["tests/diagnose"],
 }
 
 
