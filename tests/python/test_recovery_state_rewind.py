@@ -367,6 +367,21 @@ def test_backward_and_step_need_a_rewind_and_a_forward_pass_does_not(
     assert not needed(lambda: net(torch.ones(1, 5)))
 
 
+def test_a_model_that_dies_meanwhile_takes_nothing_with_it(
+    own: rewind.IterationRewinder,
+) -> None:
+    others = [nn.BatchNorm1d(3) for _ in range(2)]
+    net = nn.BatchNorm1d(4)
+    own.mark(LOOP)
+    before = [buffer.clone() for buffer in net.buffers()]
+    net(torch.randn(8, 4))
+    others.pop()
+    gc.collect()
+    assert not same(list(net.buffers()), before)
+    own.put_back(crash_of(Once()), LOOP)
+    assert same(list(net.buffers()), before)
+
+
 def test_nothing_of_a_training_that_is_over_is_held(own: rewind.IterationRewinder) -> None:
     def train() -> List[Any]:
         net = Net()

@@ -67,13 +67,16 @@ class Buffers:
         self._modules: Dict[int, "weakref.ref[Any]"] = {}
         # Where the changing ones lie, and what lay there at the mark.
         self._places: List[Tuple[Dict[str, Any], str]] = []
+        self._placed: List[_Slot] = []
         self._kept: List[Any] = []
+        self._busy = self._buried = False
         self._statistics = False
         self._copied = True
         self._sort_at = 0
 
     def watch(self, models: List[Any], owned: Set[int]) -> None:
         """Takes in new modules; `owned` are the ids of the weights that optimizers own."""
+        self._busy = True
         self._still = [slot for slot in self._still if id(slot.tensor()) not in owned]
         self._changing = [slot for slot in self._changing if id(slot.tensor()) not in owned]
         for model in models:
@@ -90,23 +93,33 @@ class Buffers:
         self._place()
         # Everything is copied for two marks; then it is known what changes.
         self._sort_at = self._pace.marks + 2
+        self._busy = False
 
     def keep(self) -> None:
         """Keeps what changes, as it is now: 0.5 µs a tensor; nothing without any."""
+        # A module may die at any allocation: not while lists are made that belong together.
+        self._busy = True
         if self._pace.marks >= self._sort_at:
             self._sort()
         if self._places:
-            self._kept = kept = [values[name] for values, name in self._places]
-            # Running statistics are always copied: without them no iteration could be repeated.
-            if self._statistics:
-                self._copied = self._copies.take(kept)
-            else:
-                self._copied = self._allowance.grants() and self._allowance.paid(
-                    self._copies.take, kept
-                )
+            self._take()
+        self._busy = False
+        if self._buried:
+            self._bury()
+
+    def _take(self) -> None:
+        self._kept = kept = [values[name] for values, name in self._places]
+        # Running statistics are always copied: without them no iteration could be repeated.
+        if self._statistics:
+            self._copied = self._copies.take(kept)
+        else:
+            self._copied = self._allowance.grants() and self._allowance.paid(
+                self._copies.take, kept
+            )
 
     def _place(self) -> None:
         alive = [slot for slot in self._changing if slot.values().get(slot.name) is not None]
+        self._placed = alive
         self._places = [(slot.values(), slot.name) for slot in alive]
         self._statistics = all(slot.name in _ALWAYS for slot in alive)
         self._kept = []
@@ -156,8 +169,20 @@ class Buffers:
         self._copies.put_back()
 
     def _died(self, reference: Any) -> None:
+        self._buried = True
+        if not self._busy:
+            self._bury()
+
+    def _bury(self) -> None:
+        """Lets go of modules that have died; what is kept of the others stays."""
+        self._buried = False
         self._modules = {key: known for key, known in self._modules.items() if known() is not None}
         self._changing = [slot for slot in self._changing if slot.module() is not None]
         self._still = [slot for slot in self._still if slot.module() is not None]
-        self._copies.drop()
-        self._place()
+        left = [index for index, slot in enumerate(self._placed) if slot.module() is not None]
+        if len(left) < len(self._placed):
+            self._placed = [self._placed[index] for index in left]
+            self._places = [self._places[index] for index in left]
+            if self._kept:
+                self._kept = [self._kept[index] for index in left]
+                self._copies.select(left)

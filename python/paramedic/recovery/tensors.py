@@ -66,6 +66,13 @@ class Copies:
         """Lets the tensors go; the memory of the copy stays for the next one."""
         self.live = []
 
+    def select(self, indices: List[int]) -> None:
+        """Keeps only the tensors at these places."""
+        if self.live:
+            self.live = [self.live[index] for index in indices]
+            self._shadows = [self._shadows[index] for index in indices]
+        self._ids = []
+
     def drop(self) -> None:
         """Lets everything go."""
         self.live, self._ids, self._shadows = [], [], []
