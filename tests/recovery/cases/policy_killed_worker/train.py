@@ -14,7 +14,7 @@ class Squares(Dataset):
         return self.n
 
     def __getitem__(self, i):
-        if i == 11 and not os.path.exists("killed"):
+        if i == 0 and not os.path.exists("killed"):
             open("killed", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return torch.tensor([float(i), float(i * i)])

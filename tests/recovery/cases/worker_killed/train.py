@@ -3,7 +3,7 @@ import os
 import signal
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 
 class Numbers(Dataset):
@@ -11,7 +11,7 @@ class Numbers(Dataset):
         return 64
 
     def __getitem__(self, i):
-        if i == 37 and not os.path.exists("killed"):
+        if get_worker_info().id == 0 and not os.path.exists("killed"):
             open("killed", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return torch.tensor(float(i))
