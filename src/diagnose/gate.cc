@@ -40,8 +40,12 @@ bool Gate::literal_at(std::string_view text, size_t at) const {
   const uint32_t hash = prefix_hash(text.data() + at);
   if ((prefixes_[hash / 64] >> (hash % 64) & 1U) == 0) return false;
   const std::string_view here = text.substr(at);
-  return std::any_of(literals_.begin(), literals_.end(),
-                     [&](const std::string& literal) { return here.starts_with(literal); });
+  const std::string_view prefix = here.substr(0, kPrefixBytes);
+  for (auto literal = std::lower_bound(literals_.begin(), literals_.end(), prefix);
+       literal != literals_.end() && literal->starts_with(prefix); ++literal) {
+    if (here.starts_with(*literal)) return true;
+  }
+  return false;
 }
 
 size_t Gate::find_slowly(std::string_view text, size_t from) const {
