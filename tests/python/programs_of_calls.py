@@ -54,7 +54,17 @@ program(
         @staticmethod
         def plain(x):
             return x + flaky()
-    result = B().value(), B.make().shown, B.plain(3), B.__name__
+    class C(B):
+        def __setattr__(self, key, value):
+            flaky()
+            super().__setattr__(key, value)
+        def captured(self, a, z):
+            read = lambda: self
+            flaky()
+            return super().value() + a + z + read().__dict__["k"]
+    c = C()
+    c.k = 4
+    result = B().value(), B.make().shown, B.plain(3), B.__name__, c.captured(1, 2)
     """,
 )
 program(

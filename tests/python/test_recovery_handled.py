@@ -251,6 +251,15 @@ CRASHES: Dict[str, str] = {
             except OSError: raise
         result = g()
     """,
+    "a_clean_up_of_an_exit_stack": """
+        import contextlib
+        log = []
+        def clean(): log.append(flaky())
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.append, 2)
+            stack.callback(clean)
+        result = log
+    """,
     "suppress_of_another_type": """
         import contextlib
         with contextlib.suppress(KeyError): result = flaky()

@@ -130,12 +130,23 @@ def _is_own(frame: types.FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_OWN_FOLDER)
 
 
+_POSTPONES = (
+    contextlib.ExitStack.__exit__.__code__,
+    contextlib.AsyncExitStack.__aexit__.__code__,
+)
+
+
 def _frame_handles(search: _Search, frame: types.FrameType, offset: int) -> bool:
     code = frame.f_code
     if code.co_name == "__del__":
         return True  # the interpreter reports and ignores it
     if not code.co_exceptiontable:
         return False
+    if code in _POSTPONES:
+        # What a clean-up has raised is raised after the others, unless one of those swallows it.
+        search.by_code = False
+        stack = frame.f_locals.get("self")
+        return stack is not None and _swallows(search, stack, 0)
     reader = bytecode.read(code)
     for _ in range(MAX_RANGES):
         entry = reader.entry(offset)

@@ -34,6 +34,7 @@ HANDLED = ".h"  # with a handler's number: the exception that it handles
 FIRST = ".f"  # with a loop's number: a `while` has just been entered again
 PENDING = ".p"  # what a `finally` was entered with: an exception
 INNER = ".function"  # not its own name: that one may mean something else to it
+SELF = ".a"  # sorts before all others: super() without arguments looks at the first one
 VALUE = ".v"  # what a frame is told to return
 
 
@@ -237,6 +238,8 @@ def of_function(
         cells: the cells of the names that it shares with other functions.
         scope: the globals of the frame that it continues.
     """
+    if "__class__" in cells and function.code.co_argcount:
+        values[SELF] = _first_argument(function, values, cells)
     bound = sorted(name for name in values if name not in cells)
     code = code_of(runtime, function, target, bound, list(cells))
     closure = tuple(cells[name] for name in code.co_freevars)
@@ -250,6 +253,16 @@ def of_function(
         return made(*taken)
 
     return go_on
+
+
+def _first_argument(
+    function: Function, values: Dict[str, Any], cells: Dict[str, types.CellType]
+) -> Any:
+    name = function.code.co_varnames[0]
+    try:
+        return cells[name].cell_contents if name in cells else values.get(name)
+    except ValueError:
+        return None
 
 
 def _build(
