@@ -12,6 +12,8 @@
 namespace paramedic::cli {
 namespace {
 
+constexpr int kRestarts = 3;  // contract.md: under --on-crash auto
+
 Status check_rules(const std::vector<std::string>& ids) {
   std::vector<std::string> known;
   for (const rules::RuleInfo& rule : rules::builtin_rules()) known.emplace_back(rule.id);
@@ -82,6 +84,18 @@ std::vector<Option> job_option_list() {
        .value = "TARGET",
        .help = "who is told when the job pauses: a URL gets a POST of JSON, anything else is a "
                "command that finds the JSON on its standard input"},
+      {.name = "restarts",
+       .kind = OptionKind::kInteger,
+       .value = "N",
+       .help = "how often a job that dies of a signal (not SIGTERM or SIGINT) goes on from its "
+               "newest snapshot in memory; 3 with --on-crash auto, else 0",
+       .max = 1000},
+      {.name = "snapshot-budget",
+       .kind = OptionKind::kShare,
+       .value = "SHARE",
+       .help = "how much of the time snapshots may take",
+       .fallback = "0.3%",
+       .max = 1},
       {.name = "also",
        .kind = OptionKind::kList,
        .value = "PACKAGES",
@@ -115,6 +129,10 @@ Result<supervise::JobOptions> job_options(const Arguments& arguments, const Cons
     job.disk_bytes_max = static_cast<uint64_t>(arguments.number("max-disk"));
   }
   PARAMEDIC_ASSIGN(job.on_crash, on_crash(arguments.text("on-crash")));
+  const bool is_auto = job.on_crash == supervise::OnCrash::kAuto;
+  const bool says = arguments.option("restarts").given;
+  job.restarts = says ? static_cast<int>(arguments.number("restarts")) : is_auto ? kRestarts : 0;
+  job.snapshot_budget = arguments.number("snapshot-budget");
   job.wait_limit_s = static_cast<int>(arguments.number("wait-limit"));
   job.notify = arguments.text("notify");
   job.also = arguments.option("also").list;

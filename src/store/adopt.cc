@@ -159,6 +159,19 @@ Status Adoption::finish() {
   return writer_.write_info(info_);
 }
 
+// What a run that could restart leaves beside its rings when its supervisor is killed. A copy of
+// the job that stands by ends by itself.
+void remove_snapshot_pages(const RunInfo& info) {
+  const auto names = posix_file_system().list(info.ring_dir);
+  if (!names.ok()) return;
+  const std::string prefix = "paramedic-" + info.id;
+  for (const std::string& name : *names) {
+    const bool is_page = name == prefix + ".output" ||
+                         (name.starts_with(prefix + "-") && name.ends_with(".snapshot"));
+    if (is_page) (void)posix_file_system().remove(info.ring_dir + "/" + name);
+  }
+}
+
 // The rings of a run that needs adopting; nothing when it does not.
 std::optional<std::vector<std::string>> orphans_of(const RunInfo& info) {
   if (!ran_here(info) || agent_is_alive(info)) return std::nullopt;
@@ -199,6 +212,7 @@ Result<bool> adopt_orphans(const std::string& dir) {
   for (const std::string& path : *rings) PARAMEDIC_TRY(adoption.take(path));
   if (!adoption.took_any() && !is_open(reader->info())) return false;
   PARAMEDIC_TRY(adoption.finish());
+  remove_snapshot_pages(reader->info());
   return true;
 }
 

@@ -14,6 +14,7 @@
 #include "supervise/control_server.h"
 #include "supervise/crash_desk.h"
 #include "supervise/process.h"
+#include "supervise/snapshot_page.h"
 
 namespace paramedic::supervise {
 namespace {
@@ -21,6 +22,21 @@ namespace {
 constexpr int kTickMs = 100;
 // Nobody waits longer than this for a terminal that was halted by Ctrl-S.
 constexpr int kSayWaitMs = 200;
+
+store::RepairRow restart_row(const Json& restart) {
+  store::RepairRow row;
+  row.time_ns = real_clock().wall_ns();
+  row.rank = static_cast<int32_t>(integer_or(restart, "rank", 0));
+  row.pid = static_cast<int32_t>(integer_or(restart, "pid", 0));
+  row.step = integer_or(restart, "step", -1);
+  row.exception = string_or(restart, "signal", "");
+  row.message = "the process died of a signal";
+  row.kind = "restart";
+  row.by = "policy";
+  row.took_ms = number_or(restart, "took_ms", 0);
+  row.detail = to_text({{"snapshot_ns", integer_or(restart, "snapshot_ns", 0)}});
+  return row;
+}
 
 class AgentLoop {
  public:
@@ -41,6 +57,8 @@ class AgentLoop {
         {{"ready", {{"dir", agent_->info().dir}, {"ring_dir", agent_->info().ring_dir}}}});
     serve();
     agent_->finish(ending_);
+    // A supervisor that is gone has left them.
+    if (!messages_.is_open()) remove_snapshots(agent_->info().ring_dir, agent_->info().id);
     for (const auto& finding : agent_->findings()) {
       messages_.send({{"finding", finding.to_json()}});
     }
@@ -73,6 +91,8 @@ class AgentLoop {
       root_pid_ = static_cast<pid_t>(integer_or(message, "started", 0));
       root_start_ticks_ = start_ticks(root_pid_);
       agent_->watch(root_pid_);
+    } else if (message.contains("restart")) {
+      agent_->add_repair(restart_row(message["restart"]));
     } else if (message.contains("ended")) {
       const Json& ended = message["ended"];
       has_ended_ = true;

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <string_view>
 
+#include "supervise/repeat.h"
+
 namespace paramedic::supervise {
 namespace {
 
@@ -24,7 +26,14 @@ constexpr int kWindowPollMs = 250;
 class CopyLoop {
  public:
   explicit CopyLoop(const CopierOptions& options)
-      : options_(options), source_(options.source), log_(options.log), control_(options.control) {}
+      : options_(options),
+        source_(options.source),
+        log_(options.log),
+        control_(options.control),
+        counter_(options.counter) {
+    counter_.begin();
+    counter_.end(position());
+  }
 
   void run() {
     while (source_.valid()) {
@@ -47,20 +56,37 @@ class CopyLoop {
   enum class Got { kBytes, kNothing, kEnd };
 
   Got copy_chunk() {
+    counter_.begin();
     const ssize_t got = ::read(source_.get(), buffer_.data(), buffer_.size());
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Got::kNothing;
-    if (got <= 0) {  // a pty whose other end is closed answers EIO
-      source_.reset();
-      return Got::kEnd;
+    const Got result = got > 0 ? copy({buffer_.data(), static_cast<size_t>(got)}) : Got::kNothing;
+    counter_.end(position());
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return result;
+    source_.reset();  // a pty whose other end is closed answers EIO
+    return Got::kEnd;
+  }
+
+  Got copy(std::string_view bytes) {
+    read_ += bytes.size();
+    if (repeat_.is_on()) {
+      const Repeat::Rest rest = repeat_.pass(log_.get(), bytes);
+      if (!rest.begun.empty() && !emit(rest.begun)) return Got::kEnd;
+      bytes = rest.bytes;
     }
-    const std::string_view bytes(buffer_.data(), static_cast<size_t>(got));
+    return bytes.empty() || emit(bytes) ? Got::kBytes : Got::kEnd;
+  }
+
+  bool emit(std::string_view bytes) {
     copied_ += bytes.size();
     write_log(bytes);
-    if (const int error_number = write_all(options_.sink, bytes); error_number != 0) {
-      sink_failed(error_number);
-      return Got::kEnd;
-    }
-    return Got::kBytes;
+    const int error_number = write_all(options_.sink, bytes);
+    if (error_number != 0) sink_failed(error_number);
+    return error_number == 0;
+  }
+
+  // Where the job's output stands, counted in what the user has seen of it.
+  [[nodiscard]] uint64_t position() const {
+    if (!log_.valid()) return kPositionUnknown;
+    return repeat_.is_on() ? repeat_.position() : copied_;
   }
 
   void write_log(std::string_view bytes) {
@@ -84,21 +110,33 @@ class CopyLoop {
       control_.reset();
       return;
     }
-    if (message.kind == CopierMessage::kStarted) job_group_ = message.value;
+    if (message.kind == CopierMessage::kStarted) job_group_ = static_cast<pid_t>(message.value);
     if (message.kind == CopierMessage::kWindow) follow_window(true);
-    if (message.kind == CopierMessage::kEnded) drain();
+    if (message.kind == CopierMessage::kEnded) {
+      job_group_ = 0;
+      drain();
+      send(CopierMessage::kDrained, 0);
+    }
+    if (message.kind == CopierMessage::kRepeats) expect_again(static_cast<uint64_t>(message.value));
   }
 
   // The command has ended: what it wrote lies in the channel now. Others may hold the channel
   // and go on writing, so no more is awaited here than a channel can hold.
   void drain() {
-    job_group_ = 0;
     const int capacity = ::fcntl(source_.get(), F_GETPIPE_SZ);
     const uint64_t enough =
-        copied_ + (capacity > 0 ? static_cast<uint64_t>(capacity) : 2 * kChunkBytes);
-    while (copied_ < enough && copy_chunk() == Got::kBytes) {
+        read_ + (capacity > 0 ? static_cast<uint64_t>(capacity) : 2 * kChunkBytes);
+    while (read_ < enough && copy_chunk() == Got::kBytes) {
     }
-    send(CopierMessage::kDrained, 0);
+  }
+
+  // An earlier state of the job goes on, which had written as much as `from`.
+  void expect_again(uint64_t from) {
+    drain();
+    counter_.begin();
+    if (log_.valid() && from <= copied_) repeat_ = Repeat(from, copied_);
+    counter_.end(position());
+    send(CopierMessage::kReady, 0);
   }
 
   void follow_window(bool always_tell) {
@@ -107,7 +145,7 @@ class CopyLoop {
     if ((changed || always_tell) && job_group_ > 0) ::kill(-job_group_, SIGWINCH);
   }
 
-  void send(CopierMessage::Kind kind, int value) {
+  void send(CopierMessage::Kind kind, int64_t value) {
     const CopierMessage message{kind, value};
     // MSG_DONTWAIT: the supervisor reads all the time, and nothing here may wait for it.
     (void)!::send(control_.get(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -118,7 +156,10 @@ class CopyLoop {
   Fd log_;
   Fd control_;
   pid_t job_group_ = 0;
-  uint64_t copied_ = 0;
+  OutputCounter counter_;
+  Repeat repeat_;
+  uint64_t read_ = 0;    // bytes taken out of the channel
+  uint64_t copied_ = 0;  // bytes given to the user
   std::array<char, kChunkBytes> buffer_{};
 };
 
@@ -139,10 +180,10 @@ void close_all_but(std::array<int, 5> kept) {
 
 void copy_until_end(const CopierOptions& options) { CopyLoop(options).run(); }
 
-Result<Copier> start_copier(const Channel& channel, int log) {
+Result<Copier> start_copier(const Channel& channel, int log, OutputCounter counter) {
   PARAMEDIC_ASSIGN(FdPair control, make_socket_pair());
-  const CopierOptions options{channel.source.get(), channel.sink, log, control.second.get(),
-                              channel.is_pty};
+  const CopierOptions options{channel.source.get(), channel.sink,   log,
+                              control.second.get(), channel.is_pty, counter};
   const pid_t pid = ::fork();
   if (pid < 0) return errno_error("cannot start", "a process for the job's output", errno);
   if (pid == 0) {
@@ -154,7 +195,7 @@ Result<Copier> start_copier(const Channel& channel, int log) {
     ::_exit(0);
   }
   PARAMEDIC_TRY(set_nonblocking(control.first.get()));
-  return Copier{pid, std::move(control.first)};
+  return Copier{pid, std::move(control.first), channel.carries_stdout};
 }
 
 }  // namespace paramedic::supervise

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "supervise/channel.h"
+#include "supervise/output_page.h"
 
 namespace paramedic::supervise {
 
@@ -20,17 +21,20 @@ struct CopierMessage {
     kDrained = 4,     // from it: all that the command had written by then has been copied
     kLogFailed = 5,   // from it: the log was given up, `value` is the errno
     kSinkFailed = 6,  // from it: the user's stream does not take any more, `value` is the errno
+    kRepeats = 7,     // to the copier: what comes next was printed before, from `value` on
+    kReady = 8,       // from it: all that had been written before kRepeats has been copied
   };
-  int32_t kind = 0;
-  int32_t value = 0;
+  int64_t kind = 0;
+  int64_t value = 0;
 };
 
 struct CopierOptions {
   int source = -1;  // non-blocking
   int sink = -1;
-  int log = -1;  // -1: no log
+  int log = -1;  // open for reading too; -1: no log
   int control = -1;
   bool is_pty = false;
+  OutputCounter counter;
 };
 
 // Copies until the end of the source, or until the sink fails: then the source is closed, so that
@@ -40,10 +44,11 @@ void copy_until_end(const CopierOptions& options);
 struct Copier {
   pid_t pid = 0;
   Fd control;  // the supervisor's end, non-blocking
+  bool carries_stdout = false;
 };
 
 // Forks a copier in a session of its own, with all other descriptors closed. While the caller is
 // the only thread.
-Result<Copier> start_copier(const Channel& channel, int log);
+Result<Copier> start_copier(const Channel& channel, int log, OutputCounter counter);
 
 }  // namespace paramedic::supervise

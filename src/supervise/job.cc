@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "base/clock.h"
@@ -42,6 +44,7 @@ class JobRun {
     reserve_standard_streams();
     PARAMEDIC_ASSIGN(const auto info, plan_run(options_, posix_file_system(), real_clock()));
     PARAMEDIC_ASSIGN(const SignalGuard signals, SignalGuard::install());
+    run_id_ = info.id;
     start_watching(info);
     open_output(has_stdout ? STDOUT_FILENO : -1, has_stderr ? STDERR_FILENO : -1);
     PARAMEDIC_ASSIGN(const Started started, start_command(command(info), signals));
@@ -50,7 +53,7 @@ class JobRun {
     // The copiers alone hold the channels from here on, so that they end with the job.
     channels_.clear();
     Supervisor supervisor(started.pid, signals, std::move(copiers_), std::move(agent_),
-                          options_.stop_grace_ms);
+                          supervisor_options());
     supervisor.run();
     return outcome_of(supervisor);
   }
@@ -78,9 +81,12 @@ class JobRun {
     auto channels = open_channels(stdout_fd, stderr_fd);
     if (!channels.ok()) return note("the output is not logged: " + channels.status().message());
     channels_ = std::move(channels).value();
-    for (Channel& channel : channels_) {
+    count_output();
+    for (size_t i = 0; i < channels_.size(); ++i) {
+      Channel& channel = channels_[i];
       const Fd log = open_log(channel.carries_stdout ? "rank-0.out" : "rank-0.err");
-      auto copier = start_copier(channel, log.get());
+      const OutputCounter counter = output_ == nullptr ? OutputCounter() : output_->counter(i);
+      auto copier = start_copier(channel, log.get(), counter);
       if (copier.ok()) {
         copiers_.push_back(std::move(copier).value());
         continue;
@@ -90,12 +96,23 @@ class JobRun {
     }
   }
 
+  // A job that goes on from a snapshot repeats output: how much had been written by then is known
+  // from this count.
+  void count_output() {
+    if (options_.restarts == 0 || ring_dir_.empty()) return;
+    auto page = OutputPage::create(ring_dir_, run_id_, channels_);
+    if (!page.ok()) return note("there are no snapshots: " + page.status().message());
+    output_ = std::move(page).value();
+    // What outlives its parent comes to us, so that we can wait for a snapshot that goes on.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+
   Fd open_log(const char* name) {
     if (outcome_.run_dir.empty()) return {};
     const std::string folder = outcome_.run_dir + "/logs";
     ::mkdir(folder.c_str(), 0700);
     const std::string path = fmt::format("{}/{}", folder, name);
-    Fd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+    Fd log(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
     if (!log.valid())
       note(errno_error("the output is not logged: cannot create", path, errno).message());
     return log;
@@ -114,6 +131,11 @@ class JobRun {
       if (channel.carries_stderr) command.stderr_fd = channel.job_end.get();
     }
     return command;
+  }
+
+  [[nodiscard]] SupervisorOptions supervisor_options() const {
+    return {options_.stop_grace_ms,
+            {output_ == nullptr ? 0 : options_.restarts, ring_dir_, run_id_}};
   }
 
   // The agent still writes how the run ended.
@@ -145,7 +167,9 @@ class JobRun {
   const JobOptions& options_;
   JobOutcome outcome_;
   AgentProcess agent_;
+  std::string run_id_;
   std::string ring_dir_;
+  std::unique_ptr<OutputPage> output_;
   std::vector<Channel> channels_;
   std::vector<Copier> copiers_;
 };

@@ -36,6 +36,8 @@ struct JobOptions {
   OnCrash on_crash = OnCrash::kFail;
   int wait_limit_s = kWaitLimitS;  // how long a paused process waits for its repair
   std::string notify;              // URL or command that is told of a pause; "" = nobody
+  int restarts = 0;  // how often a job that dies of a signal goes on from its newest snapshot
+  double snapshot_budget = 0.003;  // share of time that snapshots may take
   std::vector<std::string> also;   // packages outside the job's own files that are recovered too
   std::string python_dir;          // folder that holds the package `paramedic`
   std::string probe_path;          // libparamedic_probe.so

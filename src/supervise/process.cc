@@ -45,6 +45,9 @@ std::optional<ProcessStat> parse_process_stat(const std::string& text) {
   uint64_t skipped = 0;
   int64_t signed_skipped = 0;
   head >> stat.pid;
+  if (const size_t begin = text.find('('); begin < name_end) {
+    stat.name = text.substr(begin + 1, name_end - begin - 1);
+  }
   fields >> stat.state >> stat.parent >> stat.group;
   for (int field = 6; field <= 8; ++field) fields >> signed_skipped;
   for (int field = 9; field <= 13; ++field) fields >> skipped;

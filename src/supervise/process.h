@@ -16,6 +16,7 @@ struct ProcessStat {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t group = 0;
+  std::string name;
   char state = '?';  // R, S, D, T, Z, …
   uint64_t user_ticks = 0;
   uint64_t system_ticks = 0;

@@ -157,6 +157,9 @@ Environment job_environment(const JobOptions& options, const std::string& run_di
           {"PARAMEDIC_PYTHON_DIR", options.python_dir},
           {"PARAMEDIC_ON_CRASH", on_crash_name(options.on_crash)},
           {"PARAMEDIC_INTERRUPT", options.has_terminal ? "ask" : ""},
+          {"PARAMEDIC_RESTARTS", std::to_string(options.restarts)},
+          {"PARAMEDIC_SNAPSHOT_BUDGET", fmt::format("{}", options.snapshot_budget)},
+          {"PARAMEDIC_SUPERVISOR", std::to_string(::getpid())},
           {"PARAMEDIC_ALSO", fmt::format("{}", fmt::join(options.also, ","))},
           {"PYTHONPATH", python_path}};
 }

@@ -20,6 +20,8 @@ namespace {
 // The last drain, the rules' last word and the sync of the run folder take well under a second on
 // a healthy disk.
 constexpr int64_t kAgentFinishNs = 30'000'000'000;
+// How long a copy that was told to go on may stay unheard.
+constexpr int kAnswerPollMs = 2;
 // Between the end of its channel and the end of its process.
 constexpr int kAgentExitMs = 1000;
 
@@ -28,17 +30,16 @@ int64_t now_ns() { return real_clock().monotonic_ns(); }
 }  // namespace
 
 Supervisor::Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier> copiers,
-                       AgentProcess agent, int stop_grace_ms)
-    : job_(job),
+                       AgentProcess agent, const SupervisorOptions& options)
+    : group_(job),
+      job_(job),
       signals_(signals),
-      stop_grace_ms_(stop_grace_ms),
+      stop_grace_ms_(options.stop_grace_ms),
       copiers_(std::move(copiers)),
-      agent_(std::move(agent)) {
-  if (terminal_.is_for_us_alone()) terminal_.lend(job_);
-  const CopierMessage started{CopierMessage::kStarted, job};
-  for (const Copier& copier : copiers_) {
-    (void)!::write(copier.control.get(), &started, sizeof started);
-  }
+      agent_(std::move(agent)),
+      restarts_(options.restarts) {
+  if (terminal_.is_for_us_alone()) terminal_.lend(group_);
+  send_copiers(CopierMessage::kStarted, job);
   agent_.messages.send({{"started", job}});
 }
 
@@ -48,6 +49,7 @@ void Supervisor::run() {
     while (const auto signal = signals_.next()) on_signal(*signal);
     for (Copier& copier : copiers_) read_copier(copier);
     read_agent();
+    advance_restart();
     enforce_deadlines();
   }
   await_agent();
@@ -80,6 +82,7 @@ void Supervisor::wait_for_events() {
 }
 
 int Supervisor::poll_timeout_ms() const {
+  if (restarts_.is_ordered()) return kAnswerPollMs;
   const auto deadline = has_ended_ ? give_agent_up_at_ns_ : kill_at_ns_;
   if (!deadline) return -1;
   return static_cast<int>(std::max<int64_t>(*deadline - now_ns(), 0) / 1'000'000) + 1;
@@ -90,25 +93,24 @@ void Supervisor::on_signal(int signal) {
     case SIGCHLD:
       reap();
       return;
-    case SIGWINCH: {
+    case SIGWINCH:
       // A copier that stands before a terminal passes the size on first, then the signal.
-      const CopierMessage window{CopierMessage::kWindow, 0};
-      for (const Copier& copier : copiers_) {
-        if (copier.control.valid()) (void)!::write(copier.control.get(), &window, sizeof window);
-      }
+      send_copiers(CopierMessage::kWindow, 0);
       return;
-    }
     case SIGTSTP:
       stop_was_asked_ = can_be_stopped();
       if (stop_was_asked_) signal_job(SIGTSTP);
       return;
     case SIGCONT:
       stop_was_asked_ = false;
-      if (std::exchange(lend_again_, false) && !has_ended_) terminal_.lend(job_);
+      if (std::exchange(lend_again_, false) && !has_ended_) terminal_.lend(group_);
       signal_job(SIGCONT);
       return;
     default:
-      if (has_ended_ && signal != SIGUSR1 && signal != SIGUSR2) gave_up_ = true;
+      if (signal != SIGUSR1 && signal != SIGUSR2) {
+        end_was_asked_ = true;
+        gave_up_ = has_ended_;
+      }
       signal_job(signal);
   }
 }
@@ -122,7 +124,7 @@ void Supervisor::reap() {
       if (WIFSTOPPED(status)) {
         on_job_stopped(WSTOPSIG(status));
       } else {
-        on_job_ended(status);
+        on_job_died(status);
       }
     } else if (pid == agent_.pid) {
       agent_is_gone_ = true;
@@ -139,7 +141,7 @@ void Supervisor::on_job_stopped(int signal) {
   if (signal == SIGSTOP) return;  // somebody stopped just the job, and will continue it
   if (signal == SIGTSTP && !stop_was_asked_ && !terminal_.is_lent()) return;
   const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
-  if (wants_terminal && terminal_.lend(job_)) {
+  if (wants_terminal && terminal_.lend(group_)) {
     signal_job(SIGCONT);
     return;
   }
@@ -160,14 +162,55 @@ void Supervisor::stop_ourselves() {
   ::raise(SIGSTOP);
 }
 
+void Supervisor::on_job_died(int status) {
+  advance_restart();  // it may have gone on and died since we last looked
+  if (restarts_.is_under_way()) {
+    restarts_.give_up();
+    note(restarts_.reason());
+    return on_job_ended(restarts_.wait_status());
+  }
+  if (!was_to_end() && restarts_.begin(job_, status)) return prepare_restart();
+  if (!was_to_end() && !restarts_.reason().empty()) note(restarts_.reason());
+  on_job_ended(status);
+}
+
+bool Supervisor::was_to_end() const { return was_stopped_ || end_was_asked_ || output_is_lost_; }
+
+// First everything that the dead process had written is copied, so that what comes twice is known.
+void Supervisor::prepare_restart() {
+  const Snapshot& snapshot = restarts_.snapshot();
+  job_ = snapshot.pid;
+  for (const Copier& copier : copiers_) {
+    if (!copier.control.valid()) continue;
+    const uint64_t position =
+        copier.carries_stdout ? snapshot.stdout_position : snapshot.stderr_position;
+    const CopierMessage repeats{CopierMessage::kRepeats, static_cast<int64_t>(position)};
+    if (::write(copier.control.get(), &repeats, sizeof repeats) == sizeof repeats) ++copiers_busy_;
+  }
+}
+
+void Supervisor::advance_restart() {
+  if (!restarts_.is_under_way()) return;
+  if (!restarts_.is_ordered() && copiers_busy_ == 0) restarts_.order();
+  if (restarts_.is_overdue()) ::kill(job_, SIGKILL);
+  if (!restarts_.is_answered()) return;
+  note(restarts_.note());
+  agent_.messages.send({{"started", job_}});
+  agent_.messages.send({{"restart", restarts_.message()}});
+}
+
+void Supervisor::send_copiers(CopierMessage::Kind kind, int64_t value) {
+  const CopierMessage message{kind, value};
+  for (const Copier& copier : copiers_) {
+    if (copier.control.valid()) (void)!::write(copier.control.get(), &message, sizeof message);
+  }
+}
+
 void Supervisor::on_job_ended(int status) {
   has_ended_ = true;
   wait_status_ = status;
   give_agent_up_at_ns_ = now_ns() + kAgentFinishNs;
-  const CopierMessage ended{CopierMessage::kEnded, 0};
-  for (const Copier& copier : copiers_) {
-    if (copier.control.valid()) (void)!::write(copier.control.get(), &ended, sizeof ended);
-  }
+  send_copiers(CopierMessage::kEnded, 0);
   const Ending ending = ending_of(status, was_stopped_);
   Json message{{"status", ending.status}};
   if (ending.exit_code) message["exit_code"] = *ending.exit_code;
@@ -182,11 +225,24 @@ void Supervisor::read_copier(Copier& copier) {
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got != sizeof message || message.kind == CopierMessage::kDrained) {
       copier.control.reset();
-    } else if (message.kind == CopierMessage::kLogFailed) {
-      note(fmt::format("the log of the job's output is given up: {}", ::strerror(message.value)));
-    } else if (message.kind == CopierMessage::kSinkFailed && message.value != EPIPE) {
-      note(fmt::format("the job's output cannot be written any more: {}",
-                       ::strerror(message.value)));
+      // Whoever is gone has nothing left to copy.
+      if (got != sizeof message) copiers_busy_ = std::max(copiers_busy_ - 1, 0);
+    } else {
+      take(message);
+    }
+  }
+}
+
+void Supervisor::take(const CopierMessage& message) {
+  const char* error = ::strerror(static_cast<int>(message.value));
+  if (message.kind == CopierMessage::kReady) {
+    copiers_busy_ = std::max(copiers_busy_ - 1, 0);
+  } else if (message.kind == CopierMessage::kLogFailed) {
+    note(fmt::format("the log of the job's output is given up: {}", error));
+  } else if (message.kind == CopierMessage::kSinkFailed) {
+    output_is_lost_ = true;
+    if (message.value != EPIPE) {
+      note(fmt::format("the job's output cannot be written any more: {}", error));
     }
   }
 }
@@ -225,7 +281,7 @@ void Supervisor::enforce_deadlines() {
 
 void Supervisor::signal_job(int signal) const {
   // Once the command has been waited for, its number may belong to somebody else.
-  if (!has_ended_) ::kill(-job_, signal);
+  if (!has_ended_) ::kill(-group_, signal);
 }
 
 void Supervisor::note(std::string text) {

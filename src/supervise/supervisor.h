@@ -8,16 +8,22 @@
 
 #include "supervise/agent_process.h"
 #include "supervise/copier.h"
+#include "supervise/restarts.h"
 #include "supervise/signals.h"
 #include "supervise/terminal.h"
 
 namespace paramedic::supervise {
 
+struct SupervisorOptions {
+  int stop_grace_ms = 0;
+  RestartOptions restarts;
+};
+
 class Supervisor {
  public:
   // `job`: the started command, leader of its own process group.
   Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier> copiers, AgentProcess agent,
-             int stop_grace_ms);
+             const SupervisorOptions& options);
 
   // Until the command has ended, all that it wrote was copied, and the agent has finished. Once
   // the command has ended any of SIGINT, SIGTERM, SIGHUP, SIGQUIT ends the waiting.
@@ -39,9 +45,16 @@ class Supervisor {
   void reap();
   void on_job_stopped(int signal);
   void stop_ourselves();
+  void on_job_died(int status);
+  [[nodiscard]] bool was_to_end() const;
   void on_job_ended(int status);
+  void send_copiers(CopierMessage::Kind kind, int64_t value);
+
+  void prepare_restart();
+  void advance_restart();
 
   void read_copier(Copier& copier);
+  void take(const CopierMessage& message);
   void read_agent();
   void stop_job();
   void enforce_deadlines();
@@ -49,17 +62,22 @@ class Supervisor {
   void await_agent();
   void note(std::string text);
 
-  const pid_t job_;
+  const pid_t group_;
+  pid_t job_;  // another one of the group after a restart
   const SignalGuard& signals_;
   const int stop_grace_ms_;
   Terminal terminal_;
   std::vector<Copier> copiers_;
   AgentProcess agent_;
+  Restarts restarts_;
+  int copiers_busy_ = 0;  // that still copy what was written before a restart
   bool has_ended_ = false;
   bool gave_up_ = false;         // a signal ended the waiting
   bool stop_was_asked_ = false;  // by SIGTSTP to us
   bool lend_again_ = false;      // the job had the terminal when we were stopped
   bool was_stopped_ = false;
+  bool end_was_asked_ = false;   // by a signal to us
+  bool output_is_lost_ = false;  // the user's stream takes no more
   int wait_status_ = 0;
   std::optional<int64_t> kill_at_ns_;
   std::optional<int64_t> give_agent_up_at_ns_;

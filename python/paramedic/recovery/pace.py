@@ -14,7 +14,7 @@ import os
 from time import perf_counter_ns
 from typing import Any, Callable
 
-DEFAULT_BUDGET_PERCENT = 0.3
+DEFAULT_BUDGET_SHARE = 0.003
 FIRST_COPIES = 3
 MEASURE_AGAIN_EVERY = 1024  # marks
 WINDOW = 16  # marks over which the length of an iteration is measured
@@ -26,13 +26,13 @@ TINY_SHARE = 0.02
 
 
 def budget_share() -> float:
-    """The part of an iteration that copies may take, from PARAMEDIC_SNAPSHOT_BUDGET in percent."""
-    text = os.environ.get("PARAMEDIC_SNAPSHOT_BUDGET", "").strip().rstrip("%")
+    """The share of the time that copies may take: PARAMEDIC_SNAPSHOT_BUDGET, 0.003 or "0.3%"."""
+    text = os.environ.get("PARAMEDIC_SNAPSHOT_BUDGET", "").strip()
     try:
-        percent = float(text) if text else DEFAULT_BUDGET_PERCENT
+        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        percent = DEFAULT_BUDGET_PERCENT
-    return max(0.0, percent) / 100
+        share = DEFAULT_BUDGET_SHARE
+    return max(0.0, share)
 
 
 class Pace:

@@ -15,6 +15,10 @@ namespace {
 // Of a job that starts more processes than this, the first ones are sampled.
 constexpr size_t kProcessesMax = 4096;
 
+// A frozen copy of a process of the job (python/paramedic/recovery/snapshot.py): it shares its
+// memory with the process, which would be counted twice.
+constexpr const char* kStandbyName = "paramedic-stand";
+
 class ProcessTreeCollector : public Collector {
  public:
   explicit ProcessTreeCollector(const CollectorRoots& roots) : proc_(roots.proc) {}
@@ -44,6 +48,7 @@ class ProcessTreeCollector : public Collector {
     for (const pid_t pid : list_processes(proc_)) {
       const auto process = read_process(proc_, pid);
       if (!process) continue;  // it ended meanwhile
+      if (process->name == kStandbyName) continue;
       by_parent.emplace(process->parent, *process);
       const bool is_start = process->pid == root_pid || process->group == root_pid;
       if (is_start && known.insert(pid).second) found.push_back(*process);

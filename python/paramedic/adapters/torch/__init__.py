@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from time import perf_counter_ns
-from typing import Any, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
@@ -27,6 +27,7 @@ from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
 from paramedic.adapters.torch.tensors import Definitions
 from paramedic.adapters.torch.zero_grad import ZeroGrad
+from paramedic.recovery import snapshot
 
 _attached: List["Adapter"] = []
 
@@ -85,7 +86,7 @@ class Adapter:
     def watch(self) -> None:
         """Replaces what the taps replace; each part by itself, so that one may fail."""
         torch = self.session.torch
-        parts = {
+        parts: Dict[str, Callable[[], Any]] = {
             "modules": lambda: self.origins.watch(torch.nn.Module),
             "optimizers": lambda: self.origins.watch(
                 torch.optim.Optimizer, self.steps.new_optimizer
@@ -98,6 +99,7 @@ class Adapter:
             "checkpoints": lambda: _wrap_save(self),
             "compiled code": lambda: _wrap_compile(self),
             "models": self.models.arm,
+            "snapshots": lambda: _take_snapshots(self),
         }
         for name, part in parts.items():
             try:
@@ -176,6 +178,14 @@ def _wrap_compile(adapter: Adapter) -> None:
         return genuine(*args, **kwargs)
 
     torch.compile = compile
+
+
+def _take_snapshots(adapter: Adapter) -> None:
+    """Lets the job go on after a death by a signal, where the run asks for it."""
+    snapshots = snapshot.install(adapter.session)
+    if snapshots is not None:
+        adapter.losses.after.append(snapshots.after_backward)
+        adapter.loaders.before_epoch.append(snapshots.before_epoch)
 
 
 def watch_model(model: Optional[Any], optimizers: List[Any]) -> None:

@@ -7,7 +7,7 @@ import functools
 import sys
 import weakref
 from time import perf_counter_ns
-from typing import Any, Dict
+from typing import Any, Callable, Dict, List
 
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.phases import Phases
@@ -32,6 +32,7 @@ class Loaders:
         self._tap = session.tap("data loaders")
         # The batch of the open step, for its repetition (nan_origin); dropped with the step.
         self.batch: Any = None
+        self.before_epoch: List[Callable[[Any], None]] = []
         session.on_fork.append(self.end_step)
         self._told: Dict[int, "weakref.ref[Any]"] = {}
 
@@ -57,6 +58,8 @@ class Loaders:
                         # Starting workers may take seconds.
                         self._session.flush()
                         self._tell(loader)
+                        for callback in self.before_epoch:
+                            callback(loader)
                 except Exception as error:
                     tap.fail(error)
             return genuine(loader)

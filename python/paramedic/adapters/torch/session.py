@@ -159,9 +159,13 @@ class Session:
         if self.forking:
             self.off = True
             return
+        self.begin_anew(0)
+
+    def begin_anew(self, step: int) -> None:
+        """This process is another one now, at its step `step`: it opens a ring of its own."""
         self.probe = None
         self.thread = 0
-        self.step = 0
+        self.step = step
         self.due = 0
         self.fit = -1
         self.spent_ns = 0
