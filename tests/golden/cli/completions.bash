@@ -10,7 +10,7 @@ _paramedic() {
   done
   if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${COMP_WORDS[2]}"; fi
   case "$command" in
-    'run') words='--help --name --dir --overhead-budget --capture --stop-on --on-crash --wait-limit --notify --also --max-disk --ring-size'; runs=no ;;
+    'run') words='--help --name --dir --overhead-budget --capture --stop-on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size'; runs=no ;;
     'diagnose') words='--help --json --explain'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
