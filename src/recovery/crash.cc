@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "diagnose/judge.h"
 #include "recovery/policies.h"
 
 namespace paramedic::recovery {
@@ -87,6 +88,44 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty() && lines.size() < kListMax) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+// The exceptions of the printed traceback, the one that was raised first in front.
+std::vector<diagnose::Exception> chain_of(const Crash& crash) {
+  diagnose::TracebackParser parser;
+  uint64_t number = 0;
+  for (const std::string_view line : lines_of(crash.traceback)) parser.feed({line, ++number, 0});
+  parser.finish();
+  std::vector<diagnose::Exception> chain;
+  while (auto exception = parser.take()) chain.push_back(std::move(*exception));
+  if (chain.empty()) {
+    chain.emplace_back();
+    chain.back().type = crash.exception;
+    chain.back().message = crash.message;
+  }
+  return chain;
+}
+
+Json evidence_of(const Crash& crash) {
+  Json evidence = Json::array();
+  for (const std::string_view line : lines_of(crash.traceback)) {
+    evidence.push_back({{"file", nullptr},
+                        {"line", nullptr},
+                        {"rank", crash.rank},
+                        {"role", diagnose::name(diagnose::Role::kRoot)},
+                        {"text", std::string(line)}});
+  }
+  return evidence;
+}
+
 }  // namespace
 
 Result<Crash> Crash::from_json(const Json& json) {
@@ -139,39 +178,24 @@ Fault Crash::fault() const {
 }
 
 Json Crash::verdict() const {
-  Json where = nullptr;
+  diagnose::LiveCrash live;
+  live.chain = chain_of(*this);
+  live.rank = rank;
+  live.step = step.value_or(-1);
+  Json verdict = diagnose::to_json(diagnose::judge(std::move(live)));
+  // What the process told is exact; the printed traceback may be cut.
+  verdict["title"] = message.empty() ? exception : exception + ": " + message;
+  verdict["stage"] = diagnose::name(stage_of(*this));
+  verdict["first_failing_rank"] = rank;
+  verdict["ranks"] = Json::array({rank});
+  verdict["exception"] = {{"type", exception}, {"message", message}};
+  verdict["where"] = nullptr;
   if (place() != nullptr) {
-    where = {{"file", place()->file}, {"line", place()->line}, {"function", place()->function}};
+    verdict["where"] = {
+        {"file", place()->file}, {"line", place()->line}, {"function", place()->function}};
   }
-  Json evidence = Json::array();
-  std::string_view rest = traceback;
-  while (!rest.empty() && evidence.size() < kListMax) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (line.empty()) continue;
-    evidence.push_back({{"file", nullptr},
-                        {"line", nullptr},
-                        {"rank", rank},
-                        {"role", "root"},
-                        {"text", std::string(line)}});
-  }
-  return {{"category", nullptr},
-          {"mechanism", nullptr},
-          {"domain", nullptr},
-          {"title", message.empty() ? exception : exception + ": " + message},
-          {"retry", nullptr},
-          {"confidence", nullptr},
-          {"stage", diagnose::name(stage_of(*this))},
-          {"first_failing_rank", rank},
-          {"where", std::move(where)},
-          {"exception", {{"type", exception}, {"message", message}}},
-          {"fingerprint", nullptr},
-          {"ranks", Json::array({rank})},
-          {"evidence", std::move(evidence)},
-          {"ruled_out", Json::array()},
-          {"lost_steps", nullptr},
-          {"fix", nullptr},
-          {"collect_next", nullptr}};
+  verdict["evidence"] = evidence_of(*this);
+  return verdict;
 }
 
 std::string place_text(const Crash& crash) {

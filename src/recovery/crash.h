@@ -68,7 +68,7 @@ struct Crash {
   // The crashed frame; nothing when the crash has no frame of the job's own files.
   [[nodiscard]] const Frame* place() const { return frames.empty() ? nullptr : &frames.back(); }
   [[nodiscard]] Fault fault() const;
-  // As contract.md has it under `failure`; null what only a diagnosis could tell.
+  // As contract.md has it under `failure`: judged by its traceback.
   [[nodiscard]] Json verdict() const;
 };
 

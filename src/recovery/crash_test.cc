@@ -52,6 +52,15 @@ TEST(Crash, verdict_has_every_field_of_the_contract) {
   EXPECT_EQ(to_text(verdict["exception"]),
             R"({"type":"FileNotFoundError","message":"no such folder"})");
   EXPECT_EQ(verdict["evidence"].size(), 3U);
+  EXPECT_EQ(verdict["category"], "path_not_found");
+  EXPECT_EQ(verdict["domain"], "environment");
+}
+
+TEST(Crash, verdict_of_a_crash_without_a_traceback_goes_by_its_exception) {
+  Crash crash;
+  crash.exception = "ZeroDivisionError";
+  crash.message = "division by zero";
+  EXPECT_EQ(crash.verdict()["category"], "division_by_zero");
 }
 
 TEST(Crash, fields_of_another_type_and_out_of_range_are_left_at_their_defaults) {
