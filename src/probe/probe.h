@@ -1,10 +1,11 @@
 #ifndef PARAMEDIC_PROBE_H_
 #define PARAMEDIC_PROBE_H_
 /* The C library inside the training process. It fails open: no function aborts, exits, blocks,
- * throws, or calls back; after an internal error every function does nothing and
- * paramedic_probe_error tells why. Any thread may call any function; calls on one probe are
- * serialised by a try-lock, and a call that cannot get it in time drops its records and counts
- * them. After fork() the child's copy of a probe is off: the child opens one of its own. */
+ * throws, or calls back (paramedic_audit alone is there to do so); after an internal error every
+ * function does nothing and paramedic_probe_error tells why. Any thread may call any function;
+ * calls on one probe are serialised by a try-lock, and a call that cannot get it in time drops its
+ * records and counts them. After fork() the child's copy of a probe is off: the child opens one of
+ * its own. */
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -13,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 2
+#define PARAMEDIC_PROBE_VERSION 3
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
@@ -111,6 +112,19 @@ uint64_t paramedic_dropped(const paramedic_probe* probe);
 
 /* Why the probe is off; "" while it works. Valid until paramedic_probe_close. */
 const char* paramedic_probe_error(const paramedic_probe* probe);
+
+/* A few of the interpreter's audit events. All of it stays valid for the life of the process, since
+ * a hook cannot be removed; `on` is the owner's to change. */
+typedef struct {
+  int32_t (*follow)(const char* event, void* arguments);
+  const char* const* events;
+  int32_t count;
+  int32_t on;
+} paramedic_audit_watch;
+
+/* For PySys_AddAuditHook, with a paramedic_audit_watch as its user data: hands the watched events
+ * on to `follow` and answers what it answers, 0 for all others. */
+int32_t paramedic_audit(const char* event, void* arguments, void* user_data);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

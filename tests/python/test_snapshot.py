@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
-from conftest import plain_env
+from conftest import plain_env, probe_path
 from paramedic.recovery import effects, pages
 from restarts import ANSWER, PUBLISHED, Restarts
 
@@ -295,7 +295,8 @@ def _is_zombie(pid: str) -> bool:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> pages.SnapshotPage:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pages.SnapshotPage:
+    monkeypatch.setenv("PARAMEDIC_PROBE", probe_path())
     return pages.SnapshotPage.create(str(tmp_path), "t", 0)
 
 

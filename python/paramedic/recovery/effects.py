@@ -7,11 +7,12 @@ back (a file removed, a file read and then overwritten, a command run) makes the
 unrepeatable until the next one.
 """
 
+import atexit
 import os
 import stat
-import sys
 from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple
 
+from paramedic._probe import AuditWatch, add_audit_hook
 from paramedic.recovery.pages import SnapshotPage
 
 APPENDED, CREATED, FOLDER = 1, 2, 3
@@ -38,7 +39,7 @@ class Effects:
         self._area = 0
         self._read: Set[str] = set()
         self._written: Set[str] = set()
-        self._installed = False
+        self._watch: Optional[AuditWatch] = None
         self._handlers: Dict[str, Callable[[Tuple[Any, ...]], None]] = {
             "open": self._on_open,
             "os.rename": self._on_rename,
@@ -52,41 +53,39 @@ class Effects:
             self._handlers[event] = self._on_command
 
     def begin(self, page: SnapshotPage, area: int) -> None:
-        """From here on effects count for the next snapshot, that of `area`."""
+        """From here on effects count for the next snapshot, that of `area`.
+
+        Raises:
+            OSError: they cannot be watched.
+        """
         page.clear_effects(area)
         self._page, self._area = page, area
         self._read.clear()
         self._written.clear()
-        if not self._installed:
-            self._installed = True
-            sys.addaudithook(self._make_hook())
+        if self._watch is None:
+            self._watch = add_audit_hook(self._follow, sorted(self._handlers))
+            atexit.register(self.end)
+        self._watch.on = 1
 
     def end(self) -> None:
         """Watches nothing any more."""
         self._page = None
+        if self._watch is not None:
+            self._watch.on = 0
 
     @property
     def unrepeatable(self) -> bool:
         """Whether the newest snapshot has become useless."""
         return self._page is not None and not self._page.is_repeatable(self._area)
 
-    def _make_hook(self) -> Callable[[str, Tuple[Any, ...]], None]:
-        """Some events come several times a step (`id`), so those passed over cost one look-up."""
-        handlers, follow = self._handlers, self._follow
-
-        def hook(event: str, args: Tuple[Any, ...]) -> None:
-            if event in handlers:
-                follow(event, args)
-
-        return hook
-
-    def _follow(self, event: str, args: Tuple[Any, ...]) -> None:
+    def _follow(self, event: bytes, args: Tuple[Any, ...]) -> int:
         if self._page is None:
-            return
+            return 0
         try:
-            self._handlers[event](args)
+            self._handlers[event.decode()](args)
         except Exception as error:
-            self._lose(f"{event} could not be followed: {error}")
+            self._lose(f"{event!r} could not be followed: {error}")
+        return 0
 
     def _lose(self, reason: str) -> None:
         if self._page is not None and self._page.is_repeatable(self._area):
