@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/utf8.h"
 #include "store/columns.h"
 #include "store/rows.h"
-#include "base/utf8.h"
 
 namespace paramedic::store {
 
