@@ -197,6 +197,19 @@ TEST(Policies, other_ends_of_a_training_that_need_no_person) {
   EXPECT_EQ(chosen(crash_of({"RuntimeError"},
                             "DataLoader worker (pid 4242) is killed by signal: Killed. ")),
             "dead_worker retry");
+  const std::string unpacking =
+      "  File \"/lib/site-packages/torch/utils/data/dataloader.py\", line 1131, in _try_get_data\n"
+      "    data = self._data_queue.get(timeout=timeout)\n"
+      "  File \"/lib/python3.11/multiprocessing/connection.py\", line 399, in _recv\n"
+      "    raise EOFError\n";
+  const std::vector<std::vector<std::string>> ends = {
+      {"EOFError"},
+      {"FileNotFoundError", "OSError"},
+      {"ConnectionResetError", "ConnectionError", "OSError"}};
+  for (const auto& bases : ends) {
+    EXPECT_EQ(chosen(crash_of(bases, "", "for batch in loader:", unpacking)), "dead_worker retry")
+        << bases.front();
+  }
   const Crash diverged = crash_of({"ValueError"}, "loss is nan at step 40");
   EXPECT_EQ(chosen(diverged), "not_finite rollback");
   EXPECT_EQ(chosen(diverged, 1), "not_finite skip");

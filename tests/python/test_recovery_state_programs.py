@@ -215,6 +215,26 @@ def test_a_skipped_iteration_leaves_no_half_gradients(tmp_path: Path) -> None:
     assert numbers(space["result"]) == numbers(expected["result"])
 
 
+def test_a_batch_skipped_in_its_forward_pass_counts_for_no_running_statistics(
+    tmp_path: Path,
+) -> None:
+    body = """
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.BatchNorm1d(6))
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for x in torch.randn(37, 4).split(6):
+        if len(x) == leave_out:
+            continue
+        optimizer.zero_grad()
+        net(x).pow(2).mean().backward()
+        optimizer.step()
+    result = list(net.state_dict().values())
+    """
+    expected, _ = crashing.run(tmp_path, HEAD + _dedented(body), leave_out=1)
+    space, decider = crashing.run(tmp_path, HEAD + _dedented(body), [Repair("skip")], leave_out=-1)
+    assert "more than 1 value" in str(decider.crashes[0].exception)
+    assert numbers(space["result"]) == numbers(expected["result"])
+
+
 def test_an_evaluation_that_does_not_fit_runs_in_parts(tmp_path: Path) -> None:
     body = """
     class Net(nn.Module):

@@ -299,9 +299,9 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
                 break
             if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
                 rewinder = _rewinder()
-                if rewinder is not None and rewinder.needs_rewind(crash, standing.frame):
-                    # Gradients or weights that are half done are no part of the next iteration.
-                    rewinder.undo_part(crash, _number(standing, depth))
+                if rewinder is not None:
+                    # What is half done is no part of the next iteration.
+                    rewinder.undo_part(crash, _number(standing, depth), standing.frame)
                 found = _stay(standing, standing.path, "continue")
                 found.skips = True
                 return found

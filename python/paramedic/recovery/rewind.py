@@ -161,13 +161,21 @@ class IterationRewinder:
                     group["lr"] *= rate_factor
         return done
 
-    def undo_part(self, crash: Crash, loop: int = 0) -> None:
-        """Undoes what a backward pass or a step has done before it crashed, where that is known
-        exactly; the rest of the iteration stays."""
+    def undo_part(self, crash: Crash, loop: int, outer: FrameType) -> None:
+        """Undoes what a forward pass, a backward pass or a step that `outer` has begun did before
+        it crashed, where that is known exactly; the rest of the iteration stays."""
+        frames = frames_inside(crash, outer)
         with contextlib.suppress(Refused):
-            self._check_mark(loop)
-            self._check_weights()
-            self._put_back_weights()
+            if any(map(self._repeats_badly, frames)):
+                self._check_mark(loop)
+                self._check_weights()
+                self._put_back_weights()
+            elif not self._kept and any(map(_is_forward, frames)):
+                # A batch that no weight has learnt from is none for running statistics either.
+                # Random numbers stay used up: a batch that they made would come again.
+                self._check_mark(loop)
+                self._buffers.check()
+                self._buffers.put_back()
 
     def models(self) -> List[Any]:
         """The models that the frames held when they were looked through last."""
@@ -348,6 +356,11 @@ class IterationRewinder:
         self._buffers = Buffers(self._pace)
         self._objects = Objects()
         self._rollback = Rollback(self._pace)
+
+
+def _is_forward(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename.replace("\\", "/")
+    return frame.f_code.co_name == "_call_impl" and name.endswith("torch/nn/modules/module.py")
 
 
 def _watched_optimizers() -> List[Any]:
