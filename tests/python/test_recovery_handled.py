@@ -79,6 +79,100 @@ LEFT_ALONE: Dict[str, str] = {
         with unittest.TestCase().assertRaises(KeyError): f()
         result = 1
     """,
+    "tests_that_fail": """
+        import io, unittest
+        class Tests(unittest.TestCase):
+            def test_that_fails(self): self.assertEqual(1, 2)
+            def test_that_breaks(self): f()
+            def test_in_parts(self):
+                with self.subTest(part=1): f()
+                with self.subTest(part=2): self.fail("no")
+            def test_that_is_skipped(self): self.skipTest("not here")
+        def f(): raise KeyError
+        tests = unittest.defaultTestLoader.loadTestsFromTestCase(Tests)
+        ended = unittest.TextTestRunner(stream=io.StringIO()).run(tests)
+        result = len(ended.errors), len(ended.failures), len(ended.skipped)
+    """,
+    "a_library_that_tries_again": """
+        import os, sys, textwrap
+        folder = os.path.join(os.path.dirname(__file__), "a_library")
+        os.makedirs(folder, exist_ok=True)
+        open(os.path.join(folder, "trying.py"), "w").write(textwrap.dedent('''
+            import contextlib
+            class Attempt:
+                def __init__(self, log): self.log = log
+                def __enter__(self): return self
+                def __exit__(self, kind, value, trace):
+                    self.log.append(kind)
+                    return kind is not None
+            def attempts(log):
+                while not log or log[-1]: yield Attempt(log)
+            @contextlib.contextmanager
+            def quiet():
+                try: yield
+                except Exception: pass
+            def quietly(f):
+                with quiet(): f()
+            def within(f):
+                with Attempt([]): f()
+            def again(f):
+                def trying():
+                    for _ in range(5):
+                        try: return f()
+                        except Exception as error: last = error
+                    raise last
+                return trying
+        '''))
+        sys.path.insert(0, folder)
+        import trying
+        del sys.path[0]
+        calls = []
+        def f():
+            calls.append(1)
+            if len(calls) % 4: raise OSError
+            return len(calls)
+        result = [trying.again(f)(), trying.quietly(f), trying.within(f)]
+        for attempt in trying.attempts([]):
+            with attempt: result.append(f())
+        for attempt in trying.attempts([]):
+            with attempt: result.append(f())
+    """,
+    "a_search_that_scores_errors": """
+        import warnings
+        import numpy as np
+        from sklearn.base import BaseEstimator, ClassifierMixin
+        from sklearn.model_selection import GridSearchCV
+        class Model(ClassifierMixin, BaseEstimator):
+            def __init__(self, depth=1): self.depth = depth
+            def fit(self, X, y):
+                if self.depth == 2: fail()
+                self.classes_ = np.unique(y)
+                return self
+            def predict(self, X): return np.zeros(len(X))
+        def fail(): raise ValueError("too deep")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search = GridSearchCV(Model(), {"depth": [1, 2]}, cv=2, error_score=0.0)
+            search.fit(np.zeros((8, 1)), np.array([0, 1] * 4))
+        result = search.cv_results_["mean_test_score"].tolist()
+    """,
+    "records_that_cannot_be_written": """
+        import io, logging, sys
+        class Odd:
+            def __str__(self): return f()
+        class Handler(logging.Handler):
+            def emit(self, record):
+                try: f()
+                except Exception: self.handleError(record)
+        def f(): raise KeyError
+        stderr, sys.stderr = sys.stderr, io.StringIO()
+        log = logging.getLogger("records_that_cannot_be_written")
+        log.propagate = False
+        log.addHandler(Handler())
+        log.addHandler(logging.StreamHandler(io.StringIO()))
+        log.warning("%s", Odd())
+        sys.stderr, result = stderr, 1
+    """,
     "getattr_and_hasattr": """
         class A:
             @property
@@ -95,6 +189,43 @@ LEFT_ALONE: Dict[str, str] = {
             getattr(b, "broken", 5), hasattr(a, "gone"), hasattr(b, "broken"), a.other,
             getattr(a, "gone", None),
         )
+    """,
+    "attributes_asked_for_by_other_means": """
+        import functools, inspect
+        class A:
+            @property
+            def broken(self): return helper()
+        class B:
+            @functools.cached_property
+            def broken(self): return helper()
+            def __getattr__(self, name):
+                if name == "broken": return 5
+                raise AttributeError(name)
+        def helper(): raise AttributeError("x")
+        has, pair = hasattr, (A(), "broken")
+        result = (
+            has(A(), "broken"), functools.partial(hasattr, A())("broken"), hasattr(*pair),
+            list(map(hasattr, [A()], ["broken"])), getattr(*pair, 1), B().broken,
+            len([name for name, _ in inspect.getmembers(A()) if name[0] != "_"]),
+        )
+    """,
+    "hasattr_in_code_that_is_warm": """
+        class A:
+            @property
+            def broken(self): return helper()
+        def helper(): raise AttributeError("x")
+        def count(a): return sum(hasattr(a, "broken") for _ in range(100))
+        result = [count(A()) for _ in range(10)]
+    """,
+    "properties_of_modules": """
+        from torch import nn
+        class Net(nn.Module):
+            @property
+            def device(self): return helper()
+        def helper(): raise AttributeError("inner")
+        result = [hasattr(Net(), "device"), getattr(Net(), "device", None)]
+        try: Net().device
+        except AttributeError: result.append(1)
     """,
     "the_sequence_protocol": """
         class Items:
@@ -134,6 +265,40 @@ LEFT_ALONE: Dict[str, str] = {
         def f(x): return 1 / x
         with ThreadPoolExecutor(1) as pool:
             result = type(pool.submit(f, 0).exception()).__name__
+    """,
+    "results_of_pools": """
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+        from multiprocessing.pool import ThreadPool
+        def f(x): return 1 / x
+        result = []
+        with ThreadPoolExecutor(2) as pool:
+            for future in as_completed([pool.submit(f, x) for x in (0, 1)]):
+                try: result.append(future.result())
+                except ZeroDivisionError: result.append(0)
+            try: list(pool.map(f, (1, 0)))
+            except ZeroDivisionError: result.append(2)
+        with ThreadPool(1) as pool:
+            try: pool.map(f, (1, 0))
+            except ZeroDivisionError: result.append(3)
+        result.sort()
+    """,
+    "what_a_loop_calls": """
+        import asyncio
+        async def fail(): sync()
+        def sync(): raise KeyError
+        async def main():
+            log = []
+            asyncio.get_running_loop().set_exception_handler(lambda *_: log.append("loop"))
+            asyncio.get_running_loop().call_soon(sync)
+            await asyncio.sleep(0)
+            try:
+                async with asyncio.TaskGroup() as group: group.create_task(fail())
+            except* KeyError: log.append("group")
+            for work in (asyncio.to_thread(sync), asyncio.wait_for(fail(), 60)):
+                try: await work
+                except KeyError: log.append("await")
+            return log
+        result = asyncio.run(main())
     """,
     "tasks": """
         import asyncio
@@ -298,6 +463,29 @@ CRASHES: Dict[str, str] = {
             @property
             def shown(self): return flaky_as(AttributeError)
         result = A().shown
+    """,
+    "attributes_that_must_be_there": """
+        class A:
+            @property
+            def first(self): return flaky_as(AttributeError)
+        def f(a): return getattr(a, "first")
+        result = f(A())
+    """,
+    "results_of_a_pool": """
+        from concurrent.futures import ThreadPoolExecutor
+        def f(x): return flaky()
+        with ThreadPoolExecutor(1) as pool:
+            result = list(pool.map(f, [1]))
+    """,
+    "managers_of_libraries": """
+        import torch, torch.utils.checkpoint, warnings
+        @torch.no_grad()
+        def f():
+            with warnings.catch_warnings(), torch.random.fork_rng(), torch.autocast("cpu"):
+                return flaky()
+        @torch.inference_mode()
+        def g(): return torch.utils.checkpoint.checkpoint(lambda: f(), use_reentrant=False)
+        result = g()
     """,
     "the_main_coroutine": """
         import asyncio

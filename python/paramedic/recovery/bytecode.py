@@ -72,7 +72,9 @@ class Reader:
     def operation(self, offset: int) -> str:
         """The name of the instruction at `offset`."""
         at = bisect.bisect_right(self._offsets, offset) - 1
-        return "" if at < 0 else self.instructions[at].name
+        name = "" if at < 0 else self.instructions[at].name
+        # Python 3.11 calls builtin functions from there once the code is warm.
+        return "CALL" if name == "PRECALL" else name
 
     def handler(self, target: int) -> Handler:
         """What happens to an exception at `target`."""
@@ -213,7 +215,7 @@ def _push(stack: List[Any], code: types.CodeType, one: Instruction) -> bool:
         if name.startswith("LOAD"):
             stack.append(("local", variable(argument >> 4)))
         stack.append(("local", variable(argument & 15)))
-    elif name == "LOAD_ATTR" and stack:
+    elif name in ("LOAD_ATTR", "LOAD_METHOD") and stack:
         index = argument >> 1 if _SINCE_3_12 else argument
         stack.append(("attribute", stack.pop(), code.co_names[index]))
     elif name == "BUILD_TUPLE" and len(stack) >= argument:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import inspect
 import os
 import sys
 import types
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from paramedic.recovery import bytecode, contexts
 from paramedic.recovery import runtime as runtime_of
@@ -134,6 +135,8 @@ _POSTPONES = (
     contextlib.ExitStack.__exit__.__code__,
     contextlib.AsyncExitStack.__aexit__.__code__,
 )
+# What @contextmanager makes of a generator function.
+_MAKES_MANAGERS = (contextlib.contextmanager(iter).__code__,)
 
 
 def _frame_handles(search: _Search, frame: types.FrameType, offset: int) -> bool:
@@ -249,21 +252,47 @@ def _suppresses_by_name(
     reader: bytecode.Reader,
     frame: types.FrameType,
 ) -> bool:
-    """A library's `with suppress(A, B):`, whose manager nobody can reach: read from the code."""
+    """A library's `with call():`, whose manager nobody can reach: what is called tells."""
+    if not before or not before[-1].name.startswith("CALL"):
+        return False
     for at in range(len(before) - 1, max(-1, len(before) - 20), -1):
         stack: List[Any] = []
         for one in before[at:]:
             bytecode._push(stack, reader.code, one)
-        values = []
-        for expression in stack:
-            try:
-                values.append(bytecode.evaluate(expression, frame))
-            except Exception:
-                values.append(None)
-        if values and values[0] is contextlib.suppress:
-            caught = tuple(v for v in values[1:] if isinstance(v, type))
+        if not stack:
+            continue
+        try:
+            called = _look_up(stack[0], frame)
+        except Exception:
+            continue
+        if called is contextlib.suppress:
+            caught = tuple(_classes(stack[1:], frame))
             return not search.exact or isinstance(search.error, caught)
+        if isinstance(called, types.FunctionType) and called.__code__ in _MAKES_MANAGERS:
+            return _generator_swallows(search, getattr(called, "__wrapped__", None))
+        if isinstance(called, type) and hasattr(called, "__exit__"):
+            leave = called.__exit__
+            may_know = isinstance(leave, types.FunctionType) and leave.__code__ not in _POSTPONES
+            return may_know and _may_return_true(leave, None, search.error)
     return False
+
+
+def _look_up(expression: Any, frame: types.FrameType) -> Any:
+    """`bytecode.evaluate` of a name and its attributes that runs no property of the job's."""
+    if expression[0] != "attribute":
+        return bytecode.evaluate(expression, frame)
+    found = inspect.getattr_static(_look_up(expression[1], frame), expression[2])
+    return found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+
+
+def _classes(expressions: List[Any], frame: types.FrameType) -> Iterator[type]:
+    for expression in expressions:
+        try:
+            value = bytecode.evaluate(expression, frame)
+        except Exception:
+            continue
+        if isinstance(value, type):
+            yield value
 
 
 def _swallows(search: _Search, manager: Any, depth: int) -> bool:
@@ -293,6 +322,13 @@ def _decorator_swallows(search: _Search, manager: Any) -> bool:
     function = getattr(manager, "func", None)
     if not isinstance(function, types.FunctionType):
         return _swallows(search, manager, 0)
+    return _generator_swallows(search, function)
+
+
+def _generator_swallows(search: _Search, function: Any) -> bool:
+    """A manager that is made of a generator function."""
+    if not isinstance(function, types.FunctionType):
+        return False
     # Any of its yields may be the one at which it stands.
     frame: Any = types.SimpleNamespace(
         f_code=function.__code__,
@@ -406,15 +442,35 @@ def _attribute_is_optional(callee: types.FrameType, caller: types.FrameType) -> 
         text = _text(caller)
         if text.startswith("hasattr("):
             return True
-        return text.startswith("getattr(") and text.count(",") >= 2
+        if text.startswith("getattr("):
+            return text.count(",") >= 2 or "*" in text
+        # C code that asks for an attribute: by another name, through map, a partial, isinstance.
+        return _gets_attribute(callee)
     if operation.startswith("IMPORT_"):
         return True
     if operation.startswith("LOAD_") and callee.f_code.co_name not in _ATTRIBUTE_METHODS:
-        names = callee.f_code.co_varnames
-        if callee.f_code.co_argcount and names[0] in callee.f_locals:
-            # A property's AttributeError makes the interpreter ask __getattr__.
-            return hasattr(type(callee.f_locals[names[0]]), "__getattr__")
+        # A property's AttributeError makes the interpreter ask __getattr__.
+        return hasattr(type(_owner(callee)), "__getattr__")
     return False
+
+
+def _owner(getter: types.FrameType) -> Any:
+    """The object whose attribute a property or a descriptor works out."""
+    code = getter.f_code
+    at = 1 if code.co_name == "__get__" else 0
+    return getter.f_locals.get(code.co_varnames[at]) if code.co_argcount > at else None
+
+
+def _gets_attribute(callee: types.FrameType) -> bool:
+    """Whether `callee` runs because somebody asked for an attribute."""
+    code = callee.f_code
+    if code.co_name in (*_ATTRIBUTE_METHODS, "__get__"):
+        return True
+    return any(
+        isinstance(one, property) and getattr(one.fget, "__code__", None) is code
+        for cls in type(_owner(callee)).__mro__
+        for one in vars(cls).values()
+    )
 
 
 # Instructions that call nothing; what runs inside them is a weakref's callback or a finalizer.
