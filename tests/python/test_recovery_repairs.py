@@ -37,6 +37,33 @@ def edited(folder: Path, *texts: str, **names: Any) -> Any:
     return run(folder, texts[0], edits(*texts), **names)
 
 
+def test_an_abort_is_asked_for_once_whatever_is_raised_on_the_way_out(tmp_path: Path) -> None:
+    asked: List[str] = []
+
+    def answer(crash: Crash) -> Repair:
+        asked.append(repr(crash.exception))
+        return Repair("abort")
+
+    source = """
+    class Closing:
+        def __enter__(self): return self
+        def __exit__(self, *error): raise OSError("while closing")
+    def f(): return {}["x"]
+    def g():
+        try: f()
+        except KeyError as error: raise ValueError("translated") from error
+    def h():
+        try:
+            with Closing(): g()
+        finally:
+            raise TypeError("cleaning up") from None
+    h()
+    """
+    with pytest.raises(TypeError, match="cleaning up"):
+        run(tmp_path, source, answer)
+    assert asked == ["KeyError('x')"]
+
+
 # ---------------------------------------------------------------------- skip, return, action
 
 

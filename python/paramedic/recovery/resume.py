@@ -20,6 +20,7 @@ from paramedic.recovery.crash import Crash, Decider, Refused, Repair
 from paramedic.recovery.runtime import Leave, Runtime, note
 
 MAX_REFUSED = 1000  # repairs that one crash may see before it fails
+MAX_CONTEXTS = 100
 
 
 class _Thread(threading.local):
@@ -69,7 +70,7 @@ def met(
     """
     if _thread.busy:
         return None
-    if error is _thread.failing:
+    if _thread.failing is not None and _comes_of(error, _thread.failing):
         script.without_own_frames(error.__traceback__)
         return None
     move = _thread.moving
@@ -96,6 +97,17 @@ def met(
         return _hold(standing, region, cells, error)
     finally:
         _thread.busy = False
+
+
+def _comes_of(error: BaseException, failing: BaseException) -> bool:
+    """Whether `error` is `failing`, or was raised by what handled it or cleaned up after it."""
+    current: Optional[BaseException] = error
+    for _ in range(MAX_CONTEXTS):
+        if current is None or current is failing:
+            break
+        context = current.__context__
+        current = context if context is not None else current.__cause__
+    return current is failing
 
 
 class _NoCollection:
