@@ -393,6 +393,26 @@ LEFT_ALONE: Dict[str, str] = {
         try: json.dumps(Odd(), default=default)
         except TypeError: result = 1
     """,
+    "a_clause_that_keeps_what_it_can_mend": """
+        import errno
+        def f(error): raise error
+        class Odd(Exception):
+            def __str__(self): return "odd"
+        result = []
+        for error in (OSError(28, "full"), RuntimeError("CUDA out of memory"), KeyError(1), Odd()):
+            try: f(error)
+            except OSError as e:
+                if e.errno not in (errno.ENOSPC, errno.EDQUOT): raise
+                result.append("disk")
+            except (RuntimeError, KeyError) as e:
+                if "out of memory" in str(e).lower() or type(e).__name__ == "KeyError":
+                    for part in range(2): result.append(part)
+                else:
+                    raise e
+            except Odd as e:
+                if str(e) != "odd": raise
+                result.append("odd")
+    """,
     "system_exit": """
         import sys
         def f(): sys.exit(3)
@@ -415,6 +435,25 @@ CRASHES: Dict[str, str] = {
             try: return f()
             except OSError: raise
         result = g()
+    """,
+    "a_clause_that_gives_back_what_it_cannot_mend": """
+        def f(): return flaky()
+        def g():
+            for attempt in range(3):
+                try:
+                    return f()
+                except OSError as error:
+                    if "out of memory" in str(error):
+                        continue
+                    else:
+                        raise error
+        def h():
+            try: return g()
+            except (KeyError, OSError) as error:
+                if not isinstance(error, OSError) or error.errno == 28: return 0
+                print("failed", error)
+                raise ValueError("it failed") from error
+        result = h()
     """,
     "a_clean_up_of_an_exit_stack": """
         import contextlib

@@ -41,7 +41,9 @@ class Clause(NamedTuple):
     """One `except` of a handler."""
 
     catches: Any  # an expression tree for `evaluate`; None catches all
-    outcome: str  # swallows, raises (the same again), translates (into another exception)
+    # swallows, raises (the same again), translates (into another exception); depends: one of them
+    outcome: str
+    offset: int  # of its first instruction
 
 
 class Handler(NamedTuple):
@@ -102,13 +104,14 @@ class Reader:
         for _ in range(100):
             catches, match = self._expression(at)
             if match is None:
-                clauses.append(Clause(None, self._outcome(self.instructions[at].offset)))
+                offset = self.instructions[at].offset
+                clauses.append(Clause(None, self._outcome(offset), offset))
                 break
-            jump = self.instructions[match + 1]
+            jump, offset = self.instructions[match + 1], self.instructions[at].offset
             if self.instructions[match].name == "CHECK_EG_MATCH":
-                clauses.append(Clause(catches, "swallows"))
+                clauses.append(Clause(catches, "swallows", offset))
                 break
-            clauses.append(Clause(catches, self._outcome(jump.after)))
+            clauses.append(Clause(catches, self._outcome(jump.after), offset))
             following = self.index.get(_jump_target(jump))
             if following is None:
                 break
@@ -157,10 +160,9 @@ class Reader:
                     todo.append(at + 1)
                 if _is_jump(one.name):
                     todo.append(self.index.get(_jump_target(one)))
-        for outcome in ("swallows", "translates"):
-            if outcome in found:
-                return outcome
-        return "raises"
+        if "swallows" in found:
+            return "swallows" if len(found) == 1 else "depends"
+        return "translates" if "translates" in found else "raises"
 
 
 UNKNOWN = ("unknown",)

@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from paramedic.recovery import bytecode, contexts
+from paramedic.recovery import bytecode, clauses, contexts
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.runtime import Runtime
 from paramedic.recovery.source import own_statements
@@ -174,9 +174,15 @@ def _clauses_handle(search: _Search, handler: bytecode.Handler, frame: types.Fra
             return False
         if not _matches(search, clause.catches, frame):
             continue
-        if clause.outcome == "swallows":
+        outcome: Optional[str] = clause.outcome
+        if outcome == "depends":
+            search.by_code = False
+            outcome = None
+        if outcome is None and clause.catches is not None and search.exact:
+            outcome = clauses.outcome(frame, clause.offset, search.error)
+        if outcome not in ("raises", "translates"):
             return True
-        if clause.outcome == "translates":
+        if outcome == "translates":
             search.exact = False
         return False
     return False
