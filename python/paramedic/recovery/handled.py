@@ -8,7 +8,6 @@ was let pass in error still meets the barriers further out.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import inspect
@@ -20,7 +19,6 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from paramedic.recovery import bytecode, clauses, contexts
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.runtime import Runtime
-from paramedic.recovery.source import own_statements
 
 MAX_FRAMES = 2000
 MAX_RANGES = 100  # nested `try` statements in one frame
@@ -361,44 +359,8 @@ def _may_return_true(leave: types.FunctionType, manager: Any, error: BaseExcepti
     if len(names) != 4:
         return _code_may_return_true(function.code)
     known = dict(zip(names, (manager, type(error), error, error.__traceback__)))
-    return any(
-        node.value is not None and _is_true(node.value, known, leave.__globals__)
-        for node in own_statements(function.body)
-        if isinstance(node, ast.Return)
-    )
-
-
-_HARMLESS = (
-    ast.Constant,
-    ast.Name,
-    ast.Compare,
-    ast.BoolOp,
-    ast.UnaryOp,
-    ast.Tuple,
-    ast.IfExp,
-    ast.expr_context,
-    ast.cmpop,
-    ast.boolop,
-    ast.unaryop,
-)
-
-
-def _is_true(node: ast.expr, known: Dict[str, Any], scope: Dict[str, Any]) -> bool:
-    """The truth of an expression that has no effect; True of one that may have."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call):
-            called = part.func.id if isinstance(part.func, ast.Name) else ""
-            if called not in ("isinstance", "issubclass", "bool") or called in scope:
-                return True
-        elif isinstance(part, ast.Name):
-            if part.id not in known and part.id not in scope and not hasattr(builtins, part.id):
-                return True
-        elif not isinstance(part, _HARMLESS):
-            return True
-    try:
-        return bool(eval(compile(ast.Expression(node), "<exit>", "eval"), scope, known))
-    except Exception:
-        return True
+    value = clauses.exit_value(function.body, known, leave.__globals__, error)
+    return _code_may_return_true(function.code) if value is None else value
 
 
 def _code_may_return_true(code: types.CodeType) -> bool:
@@ -428,11 +390,14 @@ def _c_code_handles(search: _Search, callee: types.FrameType, caller: types.Fram
     name, error = callee.f_code.co_name, search.error
     if _operation(caller) in _ONLY_DROPS:
         return True  # an object went, and somebody was told of it: reported and ignored
-    if isinstance(error, (AttributeError, IndexError, TypeError)):
+    may_be_any = not search.exact  # a clause has made another one of it
+    if may_be_any or isinstance(error, (AttributeError, IndexError, TypeError)):
         search.by_code = False
-    if isinstance(error, AttributeError):
+    if may_be_any and name in ("__next__", "__anext__"):
+        return True
+    if isinstance(error, AttributeError) or (may_be_any and _gets_attribute(callee)):
         return _attribute_is_optional(callee, caller)
-    if name == "__getitem__" and isinstance(error, IndexError):
+    if name == "__getitem__" and (may_be_any or isinstance(error, IndexError)):
         operation = _operation(caller)
         if operation.startswith("BINARY_"):
             return False
