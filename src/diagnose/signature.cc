@@ -52,6 +52,9 @@ constexpr std::array<Word<Tier>, 5> kTiers{{{"fallback", Tier::kFallback},
 constexpr std::array<Word<Weight>, 3> kWeights{
     {{"symptom", Weight::kSymptom}, {"cause", Weight::kCause}, {"outright", Weight::kOutright}}};
 
+constexpr std::array<Word<Telling>, 3> kTellings{
+    {{"hint", Telling::kHint}, {"setting", Telling::kSetting}, {"act", Telling::kAct}}};
+
 template <typename Value, size_t count>
 std::optional<Value> word_named(const std::array<Word<Value>, count>& words,
                                 std::string_view name) {
@@ -232,9 +235,12 @@ Status Catalog::add_file(const EmbeddedFile& file) {
   if (document.contains("stage")) {
     for (const Json& json : document["stage"]) {
       Entry entry(json, "signatures/" + family + ": stage");
-      entry.only({"stage", "frame", "line"});
+      entry.only({"stage", "telling", "frame", "line"});
       StageRule rule;
       entry.word("stage", stage_named, rule.stage);
+      entry.word(
+          "telling", [](std::string_view name) { return word_named(kTellings, name); },
+          rule.telling);
       rule.frame = entry.expression("frame");
       rule.line = entry.expression("line");
       PARAMEDIC_TRY(entry.status());

@@ -59,9 +59,18 @@ struct Signature {
   std::vector<std::string> near_miss;
 };
 
+// How much a frame says about the stage.
+enum class Telling : uint8_t {
+  kNothing,
+  kHint,     // the name of a script: it may do anything
+  kSetting,  // a phase that has others inside it: a whole run of training holds the reading of data
+  kAct,      // one act that belongs to one phase, and what it calls with it
+};
+
 // A pattern that tells the stage: of a frame ("file function code") or of a line of the log.
 struct StageRule {
   Stage stage = Stage::kUnknown;
+  Telling telling = Telling::kAct;
   std::unique_ptr<RE2> frame;
   std::unique_ptr<RE2> line;
 };

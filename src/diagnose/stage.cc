@@ -61,25 +61,94 @@ Stage stage_of_sequence(const std::string& text) {
   return sequence <= kSetupMax ? Stage::kDistributed : Stage::kTrain;
 }
 
+// What happens inside a phase and still belongs to it. A forward pass inside the validation is
+// validation, but a batch that is read inside it is data; a run of training holds every other
+// phase.
+bool holds(const StageFound& outer, const StageFound& within) {
+  const Stage inner = within.stage;
+  switch (outer.stage) {
+    case Stage::kArguments:
+    case Stage::kData:
+    case Stage::kDistributed:
+    case Stage::kExport:
+    case Stage::kTeardown:
+      return true;
+    case Stage::kCheckpoint:
+      return inner != Stage::kData;
+    case Stage::kModel:
+      return inner != Stage::kDistributed &&
+             (inner != Stage::kData || within.telling == Telling::kSetting);
+    case Stage::kEvaluate:
+      if (inner == Stage::kData) return true;
+      [[fallthrough]];
+    case Stage::kValidate:
+      return inner == Stage::kTrain || inner == Stage::kModel || inner == Stage::kEvaluate ||
+             inner == Stage::kValidate || inner == Stage::kStart;
+    case Stage::kTrain:
+      return inner == Stage::kStart ||
+             (outer.telling == Telling::kAct && inner != Stage::kCheckpoint &&
+              inner != Stage::kTeardown && inner != Stage::kDistributed);
+    default:
+      return false;
+  }
+}
+
+// From the outermost frame to the innermost: how the phase changes on the way.
+void go_in(StageFound& outer, const StageFound& inner) {
+  if (inner.telling <= Telling::kHint) {
+    if (outer.telling == Telling::kNothing) outer = inner;
+    return;
+  }
+  const bool evaluates = outer.stage == Stage::kTrain && outer.telling == Telling::kSetting &&
+                         inner.stage == Stage::kEvaluate;
+  if (outer.telling > Telling::kHint && outer.stage == inner.stage) {
+    outer.telling = std::max(outer.telling, inner.telling);
+  } else if (outer.telling > Telling::kHint && evaluates) {
+    // To evaluate in the middle of a training is to validate; to predict may be part of a step.
+    if (inner.telling == Telling::kAct) outer = {Stage::kValidate, Telling::kAct};
+  } else if (outer.telling <= Telling::kHint || !holds(outer, inner)) {
+    outer = inner;
+  }
+}
+
+StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
+  const std::string text =
+      fmt::format("{} | {} | {}", short_path(frame.file), frame.function, frame.code);
+  for (const StageRule& rule : catalog.stages()) {
+    if (rule.frame && RE2::PartialMatch(text, *rule.frame)) return {rule.stage, rule.telling};
+  }
+  return {};
+}
+
 // Where failures of a kind happen when nothing else tells.
-Stage usual_stage(Category category) {
-  switch (category) {
-    case Category::kLibraryNotFound:
+Stage usual_stage(const Event& event) {
+  if (event.signature == nullptr) return Stage::kUnknown;
+  switch (event.signature->category) {
     case Category::kSyntaxError:
       return Stage::kImport;
-    case Category::kLossNan:
-      return Stage::kTrain;
+    case Category::kLibraryNotFound:
+      return event.exception ? Stage::kImport : Stage::kUnknown;
+    case Category::kScheduler:
+      return Stage::kStart;
     case Category::kPortInUse:
-    case Category::kNetwork:
       return Stage::kDistributed;
+    case Category::kNetwork:
+      return event.exception ? Stage::kDistributed : Stage::kUnknown;
+    // What needs a batch, or steps that ran, happens where a job spends its time.
+    case Category::kLossNan:
+    case Category::kGpuOutOfMemory:
+    case Category::kCudaDeviceAssert:
+    case Category::kCollectiveMismatch:
+    case Category::kCollectiveFailure:
+      return Stage::kTrain;
     default:
       return Stage::kUnknown;
   }
 }
 
-Stage stage_of_chain(const Catalog& catalog, const Timeline& timeline, const Event& event) {
-  const Stage own = stage_of_frames(catalog, *event.exception);
-  if (own != Stage::kUnknown) return own;
+StageFound stage_of_chain(const Catalog& catalog, const Timeline& timeline, const Event& event) {
+  const StageFound own = stage_of_frames(catalog, *event.exception);
+  if (own.telling > Telling::kHint) return own;
   bool behind = false;
   for (const Event& other : timeline.events) {
     if (&other == &event) {
@@ -87,43 +156,55 @@ Stage stage_of_chain(const Catalog& catalog, const Timeline& timeline, const Eve
     } else if (behind && other.exception && other.file == event.file &&
                other.writer == event.writer) {
       if (other.exception->link == Link::kNone) break;
-      const Stage stage = stage_of_frames(catalog, *other.exception);
-      if (stage != Stage::kUnknown) return stage;
+      const StageFound found = stage_of_frames(catalog, *other.exception);
+      if (found.telling > Telling::kHint) return found;
     }
   }
-  return Stage::kUnknown;
+  return own;
+}
+
+// A line says what failed; the tracebacks behind it show what was running.
+StageFound stage_behind_line(const Catalog& catalog, const Timeline& timeline, const Event& line) {
+  constexpr uint64_t kLinesBehind = 64;
+  StageFound best;
+  for (const Event& other : timeline.events) {
+    const bool behind = other.exception && other.file == line.file && other.line > line.line &&
+                        other.line - line.line <= kLinesBehind && other.writer == line.writer;
+    if (!behind) continue;
+    const StageFound found = stage_of_frames(catalog, *other.exception);
+    const bool same = other.signature != nullptr && line.signature != nullptr &&
+                      other.signature->category == line.signature->category;
+    if (same && found.telling > Telling::kHint) return found;
+    if (best.telling == Telling::kNothing) best = found;
+  }
+  return best;
 }
 
 }  // namespace
 
-Stage stage_of_frames(const Catalog& catalog, const Exception& exception) {
-  if (exception.frames.empty()) return Stage::kUnknown;
-  if (is_import(exception)) return Stage::kImport;
-  std::vector<std::string> texts;
-  for (const Frame& frame : exception.frames) {
-    texts.push_back(
-        fmt::format("{} | {} | {}", short_path(frame.file), frame.function, frame.code));
-  }
-  for (const StageRule& rule : catalog.stages()) {
-    if (!rule.frame) continue;
-    const bool hit = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-      return RE2::PartialMatch(text, *rule.frame);
-    });
-    if (hit) return rule.stage;
-  }
-  return Stage::kUnknown;
+StageFound stage_of_frames(const Catalog& catalog, const Exception& exception) {
+  if (is_import(exception)) return {Stage::kImport, Telling::kAct};
+  StageFound found;
+  for (const Frame& frame : exception.frames) go_in(found, stage_of_frame(catalog, frame));
+  return found;
 }
 
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
   if (event.signature != nullptr && event.signature->stage) return *event.signature->stage;
-  if (event.exception) {
-    const Stage stage = stage_of_chain(catalog, timeline, event);
-    if (stage != Stage::kUnknown) return stage;
+  StageFound found = event.exception ? stage_of_chain(catalog, timeline, event)
+                                     : stage_behind_line(catalog, timeline, event);
+  if (found.stage == Stage::kStart && event.signature != nullptr &&
+      event.signature->category == Category::kIllegalArgument) {
+    return Stage::kArguments;  // whoever starts something refuses what it was given
   }
+  if (found.telling > Telling::kHint) return found.stage;
+  // A worker of a loader is known by its message alone.
+  if (contains(event.text, "DataLoader worker")) return Stage::kData;
   const Stage of_collective = stage_of_sequence(event.text);
   if (of_collective != Stage::kUnknown) return of_collective;
   if (event.doing != Stage::kUnknown) return event.doing;
-  return event.signature == nullptr ? Stage::kUnknown : usual_stage(event.signature->category);
+  if (found.telling == Telling::kHint) return found.stage;
+  return usual_stage(event);
 }
 
 }  // namespace paramedic::diagnose

@@ -6,8 +6,13 @@
 
 namespace paramedic::diagnose {
 
-// What the frames tell, or kUnknown.
-Stage stage_of_frames(const Catalog& catalog, const Exception& exception);
+struct StageFound {
+  Stage stage = Stage::kUnknown;
+  Telling telling = Telling::kNothing;
+};
+
+// What the frames tell together.
+StageFound stage_of_frames(const Catalog& catalog, const Exception& exception);
 // `event` is one of the timeline's: where its own frames say nothing, those of the exceptions that
 // followed from it do.
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event);

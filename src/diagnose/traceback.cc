@@ -31,7 +31,11 @@ bool named_exception(std::string_view text, std::string& type, std::string& mess
   static const RE2 kNamed(
       R"(((?:[A-Za-z_]\w*(?:\.|::))*(?:[A-Za-z_]\w*)"
       R"((?:Error|Interrupt|Exit|Iteration|Failure|Fault|Timeout|Abort|Group)|\w*Exception))"
-      R"(|(?:[A-Za-z_]\w*\.)+Error|(?:queue|Queue|_queue)\.(?:Empty|Full)|(?:std::)?bad_alloc))"
+      R"(|(?:[A-Za-z_]\w*\.)+(?:[Ee]rror|timeout|BadZip[Ff]ile|BadGzipFile|DivisionByZero)"
+      R"(|DistributionNotFound|VersionConflict|ServiceUnavailable|TooManyRequests|NoSuchKey)"
+      R"(|Unsupported|BackendCompilerFailed|NotFound|Forbidden|Unauthorized|ArrowInvalid)"
+      R"(|OutOfResources|RemoteDisconnected|NVMLError_\w+)|(?:queue|Queue|_queue)\.(?:Empty|Full))"
+      R"(|(?:std::)?bad_alloc))"
       R"((?:\(\w+\))?(?:: ?(.*))?)");
   return RE2::FullMatch(piece(text), kNamed, &type, &message) && message.find(" at 0x") != 0;
 }
