@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 import crashing
 import pytest
 import torch
-from paramedic.recovery import micro_batch, samples
+from paramedic.recovery import micro_batch, rewind, samples
 from paramedic.recovery.crash import Crash, Repair
 
 HEAD = """
@@ -138,6 +138,9 @@ def torch_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "_bad", {})
     samples.install()
     monkeypatch.setattr(torch.nn.Module, "__call__", torch.nn.Module.__call__)
+    # All programs run in this process: none may use up what another has for looking and copying.
+    monkeypatch.setattr(rewind, "FREE_SEARCHES", 10**9)
+    monkeypatch.setattr(rewind.rewinder()._pace, "credit_ns", 1e12)
     monkeypatch.setattr(micro_batch, "_splitters", [])
 
 
