@@ -4,13 +4,15 @@
 Sections (`--only a,b`): kernels (fused statistics against the plain read bandwidth), frameworks
 (against numpy and torch doing the same), steps (cost of capture in a training step, by interleaved
 pairs), budget (does the controller hold 1 % and 5 %), peer (all statistics each step against one
-torch reduction for each), show (a report of a million rows against a bare start), instructions
-(callgrind; slow, only when named).
+torch reduction for each), show (a report of a million rows against a bare start), mechanism (of a
+repair, in parts), transform (what recovery costs a job that does not crash), on_crash (the same by
+pairs of whole processes), snapshots (do they keep within their budget), recovery (a crash repaired
+in place against three ways of starting again; some minutes), instructions (callgrind; slow, only
+when named).
 """
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -22,17 +24,14 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import frameworks
+from common import JOBS, NOTHING, PARAMEDIC, RELEASE, environment, interval
 
-ROOT = Path(__file__).resolve().parent.parent
-RELEASE = ROOT / "build" / "release"
-PARAMEDIC = RELEASE / "bin" / "paramedic"
-JOBS = ROOT / "bench" / "jobs"
+import recovery
+
 MODELS = {"mlp": 900, "cnn": 160, "transformer": 400}  # steps of one run, about 3 s
 WARM_UP_SHARE = 0.2
-RESAMPLES = 2000
 CALLGRIND_SLOWDOWN = 60  # measured: the MLP's step of 3.5 ms takes 0.2 s
 
-NOTHING = "collection none kind=all interval=0 steps=1000000000 what=stats"
 WEIGHTS = "collection parameters kind=gradient,weight interval=1 what=stats"
 EVERYTHING = "collection everything kind=all interval=1 what=stats,units"
 
@@ -49,17 +48,13 @@ CONFIGS = {
     "idle": Config("train.py", ["--capture", NOTHING]),
     "defaults": Config("train.py", []),
     "everything": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "0"]),
+    "crash fail": Config("train.py", ["--capture", NOTHING, "--on-crash", "fail"]),
+    "crash auto": Config("train.py", ["--capture", NOTHING, "--on-crash", "auto"]),
     "budget 1%": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "1%"]),
     "budget 5%": Config("train.py", ["--capture", EVERYTHING, "--overhead-budget", "5%"]),
     "parameters": Config("train.py", ["--capture", WEIGHTS, "--overhead-budget", "0"]),
     "peer": Config("peer.py", None),
 }
-
-
-def environment() -> Dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PARAMEDIC_")}
-    env.update(OMP_NUM_THREADS="1", PYTHONHASHSEED="0")
-    return env
 
 
 def run_job(
@@ -87,15 +82,6 @@ def step_ms(seconds: List[float]) -> float:
     slowest 0.5 % are left out: on a shared machine they are other people's work."""
     warm = sorted(seconds[int(len(seconds) * WARM_UP_SHARE) :])
     return 1e3 * statistics.fmean(warm[: max(1, int(len(warm) * 0.995))])
-
-
-def interval(values: List[float]) -> "tuple[float, float, float]":
-    """(median, low, high): a 95 % bootstrap interval of the median."""
-    chance = random.Random(0)
-    medians = sorted(
-        statistics.median(chance.choices(values, k=len(values))) for _ in range(RESAMPLES)
-    )
-    return statistics.median(values), medians[RESAMPLES // 40], medians[-RESAMPLES // 40]
 
 
 def compare(configs: Sequence[str], models: Sequence[str], pairs: int) -> None:
@@ -148,6 +134,23 @@ def peer(pairs: int) -> None:
         print(f"  (95 %: {low:.3f} to {high:.3f}; goal 0.1)")
 
 
+def on_crash(pairs: int) -> None:
+    """Added time a step of --on-crash auto against fail: transform, rewinder and audit hook. The
+    few steps with a snapshot are among those that `step_ms` leaves out."""
+    added_us, percents = [], []
+    for _ in range(2 * pairs):
+        taken = {
+            name: step_ms(run_job(CONFIGS[name], "mlp", MODELS["mlp"])[0])
+            for name in random.sample(["crash fail", "crash auto"], 2)
+        }
+        added_us.append(1e3 * (taken["crash auto"] - taken["crash fail"]))
+        percents.append(100 * (taken["crash auto"] / taken["crash fail"] - 1))
+    middle, low, high = interval(added_us)
+    print(f"mlp: {middle:+.0f} µs a step  (95 %: {low:+.0f} to {high:+.0f}), ", end="")
+    middle, low, high = interval(percents)
+    print(f"{middle:+.2f} %  ({low:+.2f} to {high:+.2f}), {2 * pairs} pairs")
+
+
 def best_ms(command: List[str], repeats: int = 15) -> float:
     times = []
     for _ in range(repeats):
@@ -194,6 +197,11 @@ SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
     "budget": (budget, True),
     "peer": (peer, True),
     "show": (show, True),
+    "mechanism": (lambda _: recovery.mechanism(), True),
+    "transform": (lambda _: recovery.costs(), True),
+    "on_crash": (on_crash, True),
+    "snapshots": (lambda _: recovery.snapshots(), True),
+    "recovery": (lambda pairs: recovery.compared(max(1, pairs // 3)), True),
     "instructions": (instructions, False),
 }
 

@@ -1,0 +1,208 @@
+"""What recovery costs a job that does not crash, part by part, all in this process.
+
+Usage: costs.py PAIRS OUT.json. Measured: bytecode instructions that run with and without the
+transform, counted; wall time of the same, in pairs that take turns; the calls into the rewinder;
+the audit hook of snapshots.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+import timeit
+import types
+from collections import Counter
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+from paramedic.recovery import effects, loader, marks, rewind
+
+TRAIN = Path(__file__).with_name("train.py")
+# No torch: each instruction of this loop is one of the job's own.
+PURE = """
+def predict(weights, row):
+    total = 0.0
+    for weight, value in zip(weights, row):
+        total += weight * value
+    return total
+
+def main(steps):
+    rows = [[(i * j) % 7 / 7 for j in range(16)] for i in range(32)]
+    weights = [0.0] * 16
+    for step in range(steps):
+        for i, row in enumerate(rows):
+            try:
+                error = predict(weights, row) - i / 32
+                if error * error > 1e6:
+                    raise ValueError(error)
+            except ValueError:
+                continue
+            for j, value in enumerate(row):
+                weights[j] -= 0.01 * error * value
+    return weights
+"""
+
+
+def load(file: Path, transform: bool) -> Dict[str, Any]:
+    """The names of a program."""
+    module = types.ModuleType(f"job_{transform}")
+    data = file.read_bytes()
+    code: Any = compile(data, str(file), "exec")
+    if transform:
+        code = loader.transformed(str(file), data)
+        assert code is not None
+    exec(code, module.__dict__)
+    return module.__dict__
+
+
+def count(function: Callable[[], Any]) -> "Counter[str]":
+    """Bytecode instructions that run in `function`, by whose code they are."""
+    counts: "Counter[str]" = Counter()
+    owners: Dict[str, str] = {}
+
+    def owner(file: str) -> str:
+        if "/paramedic/recovery/" in file:
+            return "paramedic"
+        if file == __file__:
+            return "benchmark"
+        return "libraries" if "/lib/python" in file or file.startswith("<") else "job"
+
+    def on_instruction(frame: Any, event: str, _: Any) -> Any:
+        if event == "opcode":
+            file = frame.f_code.co_filename
+            if file not in owners:
+                owners[file] = owner(file)
+            counts[owners[file]] += 1
+        return on_instruction
+
+    def on_call(frame: Any, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return on_instruction
+
+    sys.settrace(on_call)
+    try:
+        function()
+    finally:
+        sys.settrace(None)
+    return counts
+
+
+def per_step(run: Callable[[int], Any], short: int = 6, long: int = 16) -> Dict[str, float]:
+    """(long run - short run) / steps, so that what comes before the loop cancels."""
+    run(short)  # warm: imports and caches
+    before, after = count(lambda: run(short)), count(lambda: run(long))
+    return {who: (after[who] - before[who]) / (long - short) for who in after}
+
+
+def train(names: Dict[str, Any], steps: int, folder: Path) -> List[float]:
+    """Seconds of each step of the MLP."""
+    sys.argv = ["train.py", "mlp", str(steps), str(folder / "steps.json")]
+    names["main"]()
+    step_s: List[float] = json.loads((folder / "steps.json").read_text())
+    return step_s
+
+
+def pairs(plain: Callable[[], float], ours: Callable[[], float], number: int) -> List[float]:
+    """Percent by which `ours` takes longer, of each of `number` pairs that take turns."""
+    percents = []
+    for _ in range(number):
+        if random.random() < 0.5:
+            base, more = plain(), ours()
+        else:
+            more, base = ours(), plain()
+        percents.append(100 * (more / base - 1))
+    return percents
+
+
+def timed_calls(names: Dict[str, Any], folder: Path) -> Dict[str, List[float]]:
+    """Microseconds that each step spends in the rewinder: while it may copy for a quarter of a
+    second, and afterwards."""
+    own: Any = rewind.rewinder()
+    spent: List[int] = []
+    depth = [0]
+
+    def timed(function: Callable[..., Any], starts: bool) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if starts:
+                spent.append(0)
+            depth[0] += 1
+            began = time.perf_counter_ns()
+            try:
+                return function(*args)
+            finally:
+                depth[0] -= 1
+                if not depth[0] and spent:
+                    spent[-1] += time.perf_counter_ns() - began
+
+        return call
+
+    own.mark = timed(own.mark, True)
+    for name in ("enter", "before_backward", "before_step", "zeroed"):
+        setattr(own, name, timed(getattr(own, name), False))
+    marks._connected = False
+    train(names, 400, folder)
+    early = [one / 1e3 for one in spent[20:]]
+    own._pace.credit_ns = 0.0
+    spent.clear()
+    train(names, 400, folder)
+    return {"early": early, "late": [one / 1e3 for one in spent[20:]]}
+
+
+def audit(names: Dict[str, Any], folder: Path) -> Dict[str, float]:
+    """The audit hook: events of a step, and what it adds to one event that it passes over."""
+
+    def id_ns() -> float:
+        return min(timeit.repeat("id(one)", "one = object()", number=200_000, repeat=9)) / 200e-6
+
+    without = id_ns()
+    sys.addaudithook(effects.Effects()._make_hook())
+    with_hook = id_ns()
+    events = [0]
+
+    def counter(event: str, args: Any) -> None:
+        events[0] += 1
+
+    sys.addaudithook(counter)
+    counts = []
+    for steps in (10, 110):
+        before = events[0]
+        train(names, steps, folder)
+        counts.append(events[0] - before)
+    return {"events": (counts[1] - counts[0]) / 100, "event_ns": with_hook - without}
+
+
+def main() -> None:
+    number, out = int(sys.argv[1]), Path(sys.argv[2])
+    found: Dict[str, Any] = {"instructions": {}, "pairs": {}}
+    marks._connected = True  # so far nobody listens to the marks: the transform alone
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "pure.py").write_text(PURE)
+        pure = {kind: load(folder / "pure.py", kind) for kind in (False, True)}
+        mlp = {kind: load(TRAIN, kind) for kind in (False, True)}
+        instructions = found["instructions"]
+        for kind in (False, True):
+            instructions[f"pure {kind}"] = per_step(pure[kind]["main"])
+            instructions[f"mlp {kind}"] = per_step(lambda n, k=kind: train(mlp[k], n, folder))
+
+        def pure_s(kind: bool) -> float:
+            return min(timeit.repeat(lambda: pure[kind]["main"](20), number=1, repeat=3))
+
+        def mlp_s(kind: bool) -> float:
+            return statistics.median(train(mlp[kind], 30, folder)[5:])
+
+        found["instruction_ns"] = 1e9 * pure_s(False) / 20 / instructions["pure False"]["job"]
+        found["mlp_ms"] = 1e3 * mlp_s(False)
+        for name, run in (("pure", pure_s), ("mlp", mlp_s)):
+            found["pairs"][name] = pairs(lambda r=run: r(False), lambda r=run: r(True), number)
+        found["rewinder_us"] = timed_calls(mlp[True], folder)
+        instructions["mlp rewinder"] = per_step(lambda n: train(mlp[True], n, folder))
+        found["audit"] = audit(mlp[False], folder)
+    out.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
