@@ -31,7 +31,7 @@ MODELS = {"resnet18": "ResNet-18", "vit": "ViT", "chargpt": "char-GPT", "lstm": 
 # Each way to recover, and what its job keeps (keepers.py).
 KEEPERS = {"in place": "nothing", "scratch": "nothing", "epoch": "epoch", "checkfreq": "checkfreq"}
 EPOCH, CRASH, STEPS = 24, 36, 39
-MEASURED = range(16, CRASH)  # steps of the first process whose time is compared
+MEASURED = range(CRASH - EPOCH, CRASH)  # of the first process: an epoch, whose time is compared
 
 
 def measured(job: str, *arguments: str, under: Sequence[str] = ()) -> Any:
@@ -49,9 +49,6 @@ def quantile(values: List[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-# ------------------------------------------------------------------ mechanism
-
-
 def mechanism() -> None:
     """The parts of a repair, over many in one process; the first of a process apart."""
     repairs = measured("repairs.py", ",".join([*SHAPES, LONG]), str(MODULES))[1:]
@@ -59,10 +56,8 @@ def mechanism() -> None:
     firsts = [measured("repairs.py", SHAPES[0], "1")[0] for _ in range(PROCESSES)]
     new = [one for one in repairs if one["is_new"]]
     usual = [one for one in new if one["kind"] != LONG]
-    print(
-        f"{'ms, p50 / p95':26s} {'find':>13s} {'plan':>13s} {'build':>13s} {'in all':>13s}", end=""
-    )
-    print(f" {'raise to go on':>15s}")
+    heads = ("find", "plan", "build", "in all", "raise to go on")
+    print(f"{'ms, p50 / p95':26s} " + " ".join(f"{head:>15s}" for head in heads))
     _parts("at a new place", usual)
     for kind in SHAPES:
         _parts(f"  {kind}", [one for one in usual if one["kind"] == kind])
@@ -76,16 +71,12 @@ def mechanism() -> None:
 
 
 def _parts(title: str, repairs: List[Dict[str, Any]]) -> None:
-    columns = [
-        [one["parts"].get(part, 0.0) for one in repairs] for part in ("find", "plan", "build")
-    ]
+    parts = ("find", "plan", "build")
+    columns = [[one["parts"].get(part, 0.0) for one in repairs] for part in parts]
     columns.append([sum(one["parts"].values()) for one in repairs])
     columns.append([one["whole"] for one in repairs])
     cells = [f"{quantile(c, 0.5):.2f} / {quantile(c, 0.95):.2f}" for c in columns]
-    print(f"{title:26s} " + " ".join(f"{cell:>13s}" for cell in cells))
-
-
-# ------------------------------------------------------------------ what it costs
+    print(f"{title:26s} " + " ".join(f"{cell:>15s}" for cell in cells))
 
 
 def costs() -> None:
@@ -121,13 +112,8 @@ def snapshots() -> None:
         under = ["--on-crash", "auto", "--capture", NOTHING, "--snapshot-budget", budget]
         found = measured("forks.py", str(SNAPSHOT_SECONDS), under=under)
         print(f"budget {budget}: {found['snapshots']} snapshots in {SNAPSHOT_SECONDS} s, ", end="")
-        print(
-            f"the fork {found['fork_ms']:.1f} ms, each in all {found['each_ms']:.1f} ms: ", end=""
-        )
+        print(f"fork {found['fork_ms']:.1f} ms, each in all {found['each_ms']:.1f} ms: ", end="")
         print(f"{100 * found['share']:.2f} % of the time (MLP, step {found['step_ms']:.2f} ms)")
-
-
-# ------------------------------------------------------------------ against the others
 
 
 class Crash(NamedTuple):
@@ -137,7 +123,7 @@ class Crash(NamedTuple):
     replay_s: float  # of it: steps that had been done already
     mechanism_ms: float
     step_s: float  # mean step of the first process, before the fault
-    stall_share: float  # of these steps, measured by whoever keeps or watches
+    stall_percent: float  # of these steps, measured by whoever keeps or watches
     loss: str
 
 
@@ -199,10 +185,10 @@ def _read(folder: Path, own: Dict[str, Any]) -> Crash:
 
 def compared(rounds: int) -> None:
     """One table of a row for each model, medians of `rounds` crashes for each way."""
+    print(f"fault at step {CRASH}, epochs of {EPOCH} steps, {rounds} rounds; seconds from the")
     print(
-        f"fault at step {CRASH}, epochs of {EPOCH} steps, {rounds} rounds. Seconds from the fault"
+        "fault to the end of its step (of it steps done again), overhead by own measure, by pairs"
     )
-    print("to the end of its step (of it steps done again); overhead by own measure and by pairs")
     heads = "".join(f"{way:>35s}" for way in list(KEEPERS)[2:])
     print(f"{'':10s} {'step':>8s} {'in place':>35s} {'scratch':>15s}{heads}")
     for model, title in MODELS.items():
@@ -228,7 +214,7 @@ def _cell(way: str, found: Dict[str, List[Crash]]) -> str:
     cell = f"{recovery_s:.3f} ({replay_s:.2f})"
     if way == "scratch":
         return cell
-    stall = statistics.median(one.stall_share for one in crashes)
+    stall = statistics.median(one.stall_percent for one in crashes)
     percents = [100 * (one.step_s / base.step_s - 1) for one, base in zip(crashes, plain)]
     middle, low, high = interval(percents)
     return f"{cell} {stall:.2f} % {middle:+.1f} % ({low:+.1f} to {high:+.1f})"
