@@ -9,6 +9,7 @@ from typing import Dict, List, Tuple
 ROOT = Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build" / "release"
 PARAMEDIC = RELEASE / "bin" / "paramedic"
+PROBE = RELEASE / "lib" / "libparamedic_probe.so"
 JOBS = ROOT / "bench" / "jobs"
 RESAMPLES = 2000
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence
 
-from common import JOBS, NOTHING, PARAMEDIC, ROOT, environment, interval
+from common import JOBS, NOTHING, PARAMEDIC, PROBE, ROOT, environment, interval
 
 MODULES = 40
 PROCESSES = 5
@@ -41,7 +41,8 @@ def measured(job: str, *arguments: str, under: Sequence[str] = ()) -> Any:
         command = [sys.executable, str(JOBS / job), *arguments, str(out)]
         if under:
             command = [str(PARAMEDIC), "run", "--dir", f"{folder}/runs", *under, "--", *command]
-        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        env = {**environment(), "PARAMEDIC_PROBE": str(PROBE)}
+        subprocess.run(command, env=env, check=True, capture_output=True)
         return json.loads(out.read_text())
 
 
@@ -95,12 +96,12 @@ def costs() -> None:
     share = 100 * more * found["instruction_ns"] / 1e3 / step_us
     print(f"  {more:.0f} instructions x {found['instruction_ns']:.0f} ns = ", end="")
     print(f"{share:.4f} % of a step of {step_us / 1e3:.2f} ms (goal 0.05 %)")
-    early, late = found["rewinder_us"]["early"], found["rewinder_us"]["late"]
-    middle = statistics.median(late)
-    print(f"rewinder: {counts['mlp rewinder']['paramedic']:.0f} instructions a step, ", end="")
-    print(f"median {middle:.0f} µs ({100 * middle / step_us:.2f} % of the MLP's step), ", end="")
-    print(f"mean {statistics.fmean(late):.0f} µs; while it may copy freely, ", end="")
-    print(f"for a quarter of a second in all, {statistics.median(early):.0f} µs")
+    print(f"rewinder: {counts['mlp rewinder']['paramedic']:.0f} instructions a step")
+    for phase, title in (("early", "while it may copy freely, 0.25 s in all"), ("late", "then")):
+        calls = {name: statistics.median(us) for name, us in found["rewinder_us"][phase].items()}
+        each = ", ".join(f"{name} {us:.0f}" for name, us in calls.items())
+        share = 100 * sum(calls.values()) / step_us
+        print(f"  {title}: {sum(calls.values()):.0f} µs a step = {share:.2f} % (medians: {each})")
     events, event_ns = found["audit"]["events"], found["audit"]["event_ns"]
     print(f"audit hook of snapshots: {events:.0f} events a step x {event_ns:.0f} ns = ", end="")
     print(f"{events * event_ns / 1e3:.1f} µs ({events * event_ns / step_us / 10:.3f} %)")

@@ -24,7 +24,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import frameworks
-from common import JOBS, NOTHING, PARAMEDIC, RELEASE, environment, interval
+from common import JOBS, NOTHING, PARAMEDIC, PROBE, RELEASE, environment, interval
 
 import recovery
 
@@ -192,7 +192,7 @@ def instructions(_: int) -> None:
 
 SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
     "kernels": (lambda _: kernels(), True),
-    "frameworks": (lambda _: frameworks.main(RELEASE / "lib" / "libparamedic_probe.so"), True),
+    "frameworks": (lambda _: frameworks.main(PROBE), True),
     "steps": (steps, True),
     "budget": (budget, True),
     "peer": (peer, True),

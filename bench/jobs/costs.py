@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+from paramedic._probe import add_audit_hook
 from paramedic.recovery import effects, loader, marks, rewind
 
+REWOUND_STEPS, WARM = 400, 20
 TRAIN = Path(__file__).with_name("train.py")
 # No torch: each instruction of this loop is one of the job's own.
 PURE = """
@@ -117,38 +119,37 @@ def pairs(plain: Callable[[], float], ours: Callable[[], float], number: int) ->
     return percents
 
 
-def timed_calls(names: Dict[str, Any], folder: Path) -> Dict[str, List[float]]:
-    """Microseconds that each step spends in the rewinder: while it may copy for a quarter of a
-    second, and afterwards."""
+def timed_calls(names: Dict[str, Any], folder: Path) -> Dict[str, Dict[str, List[float]]]:
+    """Microseconds of the calls into the rewinder, one list a kind: while it may copy for a quarter
+    of a second, and afterwards."""
     own: Any = rewind.rewinder()
-    spent: List[int] = []
-    depth = [0]
+    spent: Dict[str, List[float]] = {}
+    inside = [False]
 
-    def timed(function: Callable[..., Any], starts: bool) -> Callable[..., Any]:
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            if starts:
-                spent.append(0)
-            depth[0] += 1
+            if inside[0]:
+                return function(*args)
+            inside[0] = True
             began = time.perf_counter_ns()
             try:
                 return function(*args)
             finally:
-                depth[0] -= 1
-                if not depth[0] and spent:
-                    spent[-1] += time.perf_counter_ns() - began
+                spent.setdefault(name, []).append((time.perf_counter_ns() - began) / 1e3)
+                inside[0] = False
 
         return call
 
-    own.mark = timed(own.mark, True)
-    for name in ("enter", "before_backward", "before_step", "zeroed"):
-        setattr(own, name, timed(getattr(own, name), False))
+    for name in ("mark", "before_backward", "before_step"):
+        setattr(own, name, timed(name, getattr(own, name)))
     marks._connected = False
-    train(names, 400, folder)
-    early = [one / 1e3 for one in spent[20:]]
-    own._pace.credit_ns = 0.0
-    spent.clear()
-    train(names, 400, folder)
-    return {"early": early, "late": [one / 1e3 for one in spent[20:]]}
+    found = {}
+    for phase in ("early", "late"):
+        train(names, REWOUND_STEPS, folder)
+        found[phase] = {name: calls[WARM:] for name, calls in spent.items()}
+        own._pace.credit_ns = 0.0
+        spent.clear()
+    return found
 
 
 def audit(names: Dict[str, Any], folder: Path) -> Dict[str, float]:
@@ -158,7 +159,8 @@ def audit(names: Dict[str, Any], folder: Path) -> Dict[str, float]:
         return min(timeit.repeat("id(one)", "one = object()", number=200_000, repeat=9)) / 200e-6
 
     without = id_ns()
-    sys.addaudithook(effects.Effects()._make_hook())
+    watched = effects.Effects()
+    add_audit_hook(watched._follow, sorted(watched._handlers)).on = 1
     with_hook = id_ns()
     events = [0]
 
