@@ -138,7 +138,7 @@ def on_crash(pairs: int) -> None:
     """Added time a step of --on-crash auto against fail: transform, rewinder and audit hook. The
     few steps with a snapshot are among those that `step_ms` leaves out."""
     added_us, percents = [], []
-    for _ in range(2 * pairs):
+    for _ in range(pairs):
         taken = {
             name: step_ms(run_job(CONFIGS[name], "mlp", MODELS["mlp"])[0])
             for name in random.sample(["crash fail", "crash auto"], 2)
@@ -148,7 +148,7 @@ def on_crash(pairs: int) -> None:
     middle, low, high = interval(added_us)
     print(f"mlp: {middle:+.0f} µs a step  (95 %: {low:+.0f} to {high:+.0f}), ", end="")
     middle, low, high = interval(percents)
-    print(f"{middle:+.2f} %  ({low:+.2f} to {high:+.2f}), {2 * pairs} pairs")
+    print(f"{middle:+.2f} %  ({low:+.2f} to {high:+.2f}), {pairs} pairs")
 
 
 def best_ms(command: List[str], repeats: int = 15) -> float:
