@@ -42,12 +42,12 @@ bool is_lookup(const Event& event) {
 // The last exception of a chain is often printed once more, alone: where the job quits, or above
 // the traceback in a report.
 void demote_copies(std::vector<Event>& events, size_t last) {
-  const Exception& original = *events[last].exception;
+  const Event& original = events[last];
   for (size_t i = 0; i < last; ++i) {
     Event& event = events[i];
-    const bool copy = event.exception && event.file == events[last].file &&
-                      event.exception->frames.empty() && event.exception->type == original.type &&
-                      event.exception->message == original.message;
+    // Only the first lines are compared: what stands behind a lone copy may be anybody's text.
+    const bool copy = event.exception && event.file == original.file &&
+                      event.exception->frames.empty() && event.text == original.text;
     if (copy && event.role == Role::kRoot) event.role = Role::kConfirmation;
   }
 }
