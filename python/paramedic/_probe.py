@@ -160,7 +160,7 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
     "paramedic_probe_error": (ctypes.c_char_p, [_probe_p]),
     "paramedic_audit": (
         ctypes.c_int32,
-        [ctypes.c_char_p, ctypes.py_object, ctypes.POINTER(AuditWatch)],
+        [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p],
     ),
 }
 

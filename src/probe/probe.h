@@ -115,8 +115,9 @@ const char* paramedic_probe_error(const paramedic_probe* probe);
 
 /* A few of the interpreter's audit events. All of it stays valid for the life of the process, since
  * a hook cannot be removed; `on` is the owner's to change. */
+typedef int32_t (*paramedic_follow)(const char* event, void* arguments);
 typedef struct {
-  int32_t (*follow)(const char* event, void* arguments);
+  paramedic_follow follow;
   const char* const* events;
   int32_t count;
   int32_t on;

@@ -14,6 +14,7 @@ VIEW = (ROOT / "src" / "stats" / "tensor_view.h").read_text()
 
 C_TYPES: Dict[str, Any] = {
     "void": None,
+    "void*": ctypes.c_void_p,
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64,
@@ -61,7 +62,11 @@ def test_signatures_are_those_of_the_header() -> None:
 
 @pytest.mark.parametrize(
     ("struct", "name"),
-    [(_probe.Options, "paramedic_options"), (_probe.Tensor, "paramedic_tensor")],
+    [
+        (_probe.Options, "paramedic_options"),
+        (_probe.Tensor, "paramedic_tensor"),
+        (_probe.AuditWatch, "paramedic_audit_watch"),
+    ],
 )
 def test_fields_are_those_of_the_header(struct: Any, name: str) -> None:
     assert [field[0] for field in struct._fields_] == struct_fields(name)
