@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,7 +93,17 @@ def suites(work: Path) -> "List[tuple[str, List[str], Path]]":
     return found
 
 
+def take_default_signals() -> None:
+    """A shell starts what it puts into the background with some signals ignored, and the jobs of
+    the tests would inherit that."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
 def main() -> int:
+    take_default_signals()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
