@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import PARAMEDIC, ROOT, SECONDS_MAX
 
-SCRIPT = Path(__file__).with_name("scripts") / "asks_for_repair.py"
+SCRIPT = Path(__file__).with_name("jobs") / "asks_for_repair.py"
 
 
 class Waiting:

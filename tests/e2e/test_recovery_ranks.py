@@ -7,7 +7,7 @@ import pytest
 from conftest import Program
 from test_recovery_dialogue import Waiting
 
-SCRIPT = Path(__file__).with_name("scripts") / "four_ranks.py"
+SCRIPT = Path(__file__).with_name("jobs") / "four_ranks.py"
 FIX = """--- a/four_ranks.py
 +++ b/four_ranks.py
 @@ -14,4 +14,4 @@
