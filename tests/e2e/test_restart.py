@@ -62,6 +62,17 @@ def test_job_that_ends_of_a_request_does_not_go_on(program: Program, python: str
     assert not restarts(program.report("r"))
 
 
+def under_way(program: Program, python: str, script: Path) -> "subprocess.Popen[bytes]":
+    """The run "r" of `script`, whose stdout is read while it goes on."""
+    return subprocess.Popen(
+        [str(PARAMEDIC), "run", "--dir", str(program.runs), "--name", "r", "--", python, script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=program.env,
+    )
+
+
 def test_kill_after_a_request_to_end_is_the_end(program: Program, python: str):
     script = program.folder / "stubborn.py"
     script.write_text(
@@ -73,14 +84,7 @@ def test_kill_after_a_request_to_end_is_the_end(program: Program, python: str):
         "print('ready', os.getpid(), flush=True)\n"
         "while True: time.sleep(0.01)\n"
     )
-    args = [str(PARAMEDIC), "run", "--dir", str(program.runs), "--name", "r", "--", python]
-    with subprocess.Popen(
-        [*args, str(script)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=program.env,
-    ) as process:
+    with under_way(program, python, script) as process:
         assert process.stdout is not None
         word, pid = process.stdout.readline().split()
         assert word == b"ready"
@@ -102,14 +106,7 @@ def test_copies_do_not_outlive_a_supervisor_that_was_killed(program: Program, py
         "print(os.getpid(), children, flush=True)\n"
         "while True: time.sleep(0.01)\n"
     )
-    args = [str(PARAMEDIC), "run", "--dir", str(program.runs), "--name", "r", "--", python]
-    with subprocess.Popen(
-        [*args, str(script)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=program.env,
-    ) as process:
+    with under_way(program, python, script) as process:
         assert process.stdout is not None
         pid, copy = map(int, process.stdout.readline().split())
         process.kill()
