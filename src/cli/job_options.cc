@@ -5,8 +5,8 @@
 #include "cli/capture.h"
 #include "cli/program.h"
 #include "cli/text.h"
+#include "cluster/cluster.h"
 #include "record/format.h"
-#include "rules/engine.h"
 #include "supervise/run_folder.h"
 
 namespace paramedic::cli {
@@ -16,7 +16,7 @@ constexpr int kRestarts = 3;  // contract.md: under --on-crash auto
 
 Status check_rules(const std::vector<std::string>& ids) {
   std::vector<std::string> known;
-  for (const rules::RuleInfo& rule : rules::builtin_rules()) known.emplace_back(rule.id);
+  for (const rules::RuleInfo& rule : cluster::all_rules()) known.emplace_back(rule.id);
   for (const std::string& id : ids) {
     if (std::find(known.begin(), known.end(), id) != known.end()) continue;
     const std::string meant = closest(id, known);

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/test_folder.h"
 #include "cli/golden.h"
-#include "rules/engine.h"
+#include "cluster/cluster.h"
 
 namespace paramedic::cli {
 namespace {
@@ -106,8 +106,8 @@ TEST(Program, rules_are_listed_and_explained_for_people_and_for_scripts) {
   const Answer list = call({"rules", "list", "--json"});
   const Result<Json> json = parse_json(list.out, "rules list");
   ASSERT_TRUE(json.ok()) << list.out;
-  EXPECT_EQ((*json)["rules"].size(), rules::builtin_rules().size());
-  for (const rules::RuleInfo& rule : rules::builtin_rules()) {
+  EXPECT_EQ((*json)["rules"].size(), cluster::all_rules().size());
+  for (const rules::RuleInfo& rule : cluster::all_rules()) {
     EXPECT_NE(call({"rules", "list"}).out.find(rule.id), std::string::npos);
     const Answer answer = call({"rules", "explain", rule.id});
     EXPECT_EQ(answer.code, 0);

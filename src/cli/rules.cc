@@ -10,6 +10,7 @@
 #include "cli/render_text.h"
 #include "cli/runs.h"
 #include "cli/text.h"
+#include "cluster/cluster.h"
 
 namespace paramedic::cli {
 namespace {
@@ -31,16 +32,16 @@ Json rule_json(const rules::RuleInfo& rule) {
 Result<int> list(const Arguments& arguments, Console& console) {
   if (arguments.flag("json")) {
     Json all = Json::array();
-    for (const rules::RuleInfo& rule : rules::builtin_rules()) all.push_back(rule_json(rule));
+    for (const rules::RuleInfo& rule : cluster::all_rules()) all.push_back(rule_json(rule));
     console.out << to_text({{"schema", kJsonSchema}, {"rules", std::move(all)}}) << "\n";
     return 0;
   }
   int id_width = 0;
-  for (const rules::RuleInfo& rule : rules::builtin_rules()) {
+  for (const rules::RuleInfo& rule : cluster::all_rules()) {
     id_width = std::max(id_width, display_width(rule.id));
   }
   const Paint paint(console.color_out);
-  for (const rules::RuleInfo& rule : rules::builtin_rules()) {
+  for (const rules::RuleInfo& rule : cluster::all_rules()) {
     const int title_width = std::max(console.width - id_width - 11, 20);
     bool first = true;
     for (const std::string& part : wrap(rule.title, title_width)) {
@@ -56,7 +57,7 @@ Result<int> list(const Arguments& arguments, Console& console) {
 
 Result<const rules::RuleInfo*> find_rule(const std::string& id) {
   std::vector<std::string> ids;
-  for (const rules::RuleInfo& rule : rules::builtin_rules()) {
+  for (const rules::RuleInfo& rule : cluster::all_rules()) {
     if (id == rule.id) return &rule;
     ids.emplace_back(rule.id);
   }

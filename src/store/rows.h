@@ -95,6 +95,39 @@ struct ModelRow {
   std::string detail;
 };
 
+// The processes that run collectives together; interned as TensorInfo is.
+struct GroupInfo {
+  std::string name;            // the framework's own, the same on all ranks of the group
+  std::string description;     // "default_pg", or what the job called it
+  std::string backend;         // "gloo", "nccl", …
+  std::vector<int32_t> ranks;  // global ranks, ascending
+  double timeout_s = 0;        // 0 = not known
+};
+
+// A line of the job's own code; interned as TensorInfo is.
+struct CallSite {
+  std::string file;
+  int32_t line = 0;
+  std::string function;
+};
+
+// A call of a collective or point-to-point operation. Told twice, when it is entered (left_ns 0)
+// and when it has returned, with the same (ring_id, group, sequence); stored once.
+struct CollectiveRow {
+  Origin origin;                     // of this telling
+  const GroupInfo* group = nullptr;  // never null
+  int64_t sequence = 0;              // of the call within this process and group, from 0
+  std::string operation;             // "all_reduce", "broadcast", "send", …
+  stats::DType dtype = stats::DType::kFloat32;
+  std::vector<int64_t> sizes;  // of the input; several tensors: of the first
+  uint64_t bytes = 0;          // of all input tensors
+  int32_t peer = -1;           // global rank: root, source or destination; -1 where there is none
+  bool asynchronous = false;   // left when it was waited for
+  const CallSite* where = nullptr;  // null = not known
+  int64_t entered_ns = 0;           // wall clock
+  int64_t left_ns = 0;              // 0: still inside
+};
+
 struct TensorPieceRow {
   Origin origin;
   const TensorInfo* tensor = nullptr;
@@ -151,6 +184,7 @@ class RowSink {
   virtual void on_event(const EventRow&) {}
   virtual void on_model(const ModelRow&) {}
   virtual void on_tensor_piece(const TensorPieceRow&) {}
+  virtual void on_collective(const CollectiveRow&) {}
   virtual void on_metric(const MetricRow&) {}
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "supervise/look.h"
 #include "supervise/process.h"
 #include "supervise/way_in.h"
 
@@ -14,6 +15,8 @@ namespace paramedic::supervise {
 namespace {
 
 constexpr int64_t kSampleNs = 1'000'000'000;
+// A rank that hangs is named within seconds.
+constexpr int64_t kCompareNs = 500'000'000;
 // Twice a second, so that what is older than a second is stored even when the machine is busy.
 constexpr int64_t kFlushNs = 500'000'000;
 constexpr int64_t kInfoNs = 2'000'000'000;
@@ -49,6 +52,7 @@ class Agent::Fanout : public store::RowSink {
   void on_stats(const store::StatsRow& row) override {
     agent_.writer_->on_stats(row);
     agent_.engine_->on_stats(row);
+    agent_.cluster_->on_stats(row);
   }
   void on_histogram(const store::HistogramRow& row) override {
     agent_.writer_->on_histogram(row);
@@ -57,18 +61,29 @@ class Agent::Fanout : public store::RowSink {
   void on_scalar(const store::ScalarRow& row) override {
     agent_.writer_->on_scalar(row);
     agent_.engine_->on_scalar(row);
+    agent_.cluster_->on_scalar(row);
   }
   void on_event(const store::EventRow& row) override {
     agent_.writer_->on_event(row);
     agent_.engine_->on_event(row);
+    agent_.cluster_->on_event(row);
     agent_.on_event(row);
   }
   void on_model(const store::ModelRow& row) override {
     agent_.writer_->on_model(row);
     agent_.engine_->on_model(row);
+    agent_.cluster_->on_model(row);
   }
   void on_tensor_piece(const store::TensorPieceRow& row) override {
     agent_.writer_->on_tensor_piece(row);
+  }
+  void on_collective(const store::CollectiveRow& row) override {
+    agent_.writer_->on_collective(row);
+    agent_.cluster_->on_collective(row);
+  }
+  void on_metric(const store::MetricRow& row) override {
+    agent_.writer_->on_metric(row);
+    agent_.cluster_->on_metric(row);
   }
 
  private:
@@ -92,6 +107,7 @@ Agent::Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer,
       callbacks_(std::move(callbacks)),
       writer_(std::move(writer)),
       engine_(rules::Engine::create(*this)),
+      cluster_(cluster::Cluster::create(*this)),
       fanout_(std::make_unique<Fanout>(*this)),
       rings_(info_.ring_dir, info_.id, [this](const std::string& text) { note_once(text); }),
       collectors_(make_collectors(CollectorRoots{})) {
@@ -106,6 +122,10 @@ void Agent::tick() {
   if (root_pid_ != 0 && now_ns - sampled_ns_ >= kSampleNs) {
     sampled_ns_ = now_ns;
     sample();
+  }
+  if (now_ns - compared_ns_ >= kCompareNs) {
+    compared_ns_ = now_ns;
+    compare_ranks();
   }
   if (now_ns - flushed_ns_ >= kFlushNs || rings_.fullest() > kFullEnough) {
     flushed_ns_ = now_ns;
@@ -130,7 +150,11 @@ int64_t Agent::flush_now() {
 
 void Agent::sample() {
   const int64_t time_ns = real_clock().wall_ns();
-  for (const auto& collector : collectors_) collector->sample(time_ns, root_pid_, *writer_);
+  for (const auto& collector : collectors_) collector->sample(time_ns, root_pid_, *fanout_);
+}
+
+void Agent::compare_ranks() {
+  cluster_->tick(look_at(rings_.ranks(), CollectorRoots{}.proc, real_clock().wall_ns()));
 }
 
 void Agent::flush() {
@@ -144,6 +168,8 @@ void Agent::flush() {
 void Agent::finish(const Ending& ending) {
   rings_.drain(*fanout_);
   engine_->finish();
+  compare_ranks();
+  cluster_->finish();
   flush();
   update_info();
   info_.status = ending.status;

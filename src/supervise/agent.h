@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cluster/cluster.h"
 #include "rules/engine.h"
 #include "store/run.h"
 #include "supervise/collectors/collector.h"
@@ -73,6 +74,7 @@ class Agent : public rules::FindingSink {
   Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer, AgentCallbacks callbacks);
   void on_event(const store::EventRow& row);
   void sample();
+  void compare_ranks();
   void flush();
   void update_info();
   void mark_paused();
@@ -84,6 +86,7 @@ class Agent : public rules::FindingSink {
   const AgentCallbacks callbacks_;
   std::unique_ptr<store::RunWriter> writer_;
   std::unique_ptr<rules::Engine> engine_;
+  std::unique_ptr<cluster::Cluster> cluster_;
   std::unique_ptr<Fanout> fanout_;
   RingSet rings_;
   std::vector<std::unique_ptr<Collector>> collectors_;
@@ -93,6 +96,7 @@ class Agent : public rules::FindingSink {
   Json failure_ = nullptr;  // of those that wait, or of the last process that was let fail
   pid_t root_pid_ = 0;
   int64_t sampled_ns_ = 0;
+  int64_t compared_ns_ = 0;
   int64_t flushed_ns_ = 0;
   int64_t info_written_ns_ = 0;
   std::string written_info_;

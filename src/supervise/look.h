@@ -1,0 +1,16 @@
+#pragma once
+// How the processes of a job's ranks stand: what their rings and /proc tell. Any thread.
+
+#include <map>
+#include <string>
+
+#include "cluster/watch.h"
+#include "supervise/rings.h"
+
+namespace paramedic::supervise {
+
+// `proc_root`: /proc, or a small folder in its place (tests).
+cluster::Moment look_at(const std::map<int, RankState>& ranks, const std::string& proc_root,
+                        int64_t time_ns);
+
+}  // namespace paramedic::supervise
