@@ -7,11 +7,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help build demo test check bench fuzz format packages clean
+.PHONY: help build demo test matrix check bench fuzz format packages clean
 help:
 	@echo 'make build   install what is missing, build, leave the command at .venv/bin/paramedic'
 	@echo 'make demo    train three small models under paramedic and show the three reports'
 	@echo 'make test    all tests; ends with "N passed, N failed"'
+	@echo 'make matrix  every job of tests/cluster/matrix: faults between ranks, and healthy jobs'
 	@echo 'make check   format, lint, types, layers'
 	@echo 'make bench   the figures of docs/benchmarks.md, as ratios measured in one run'
 	@echo 'make fuzz    every fuzzer for FUZZ_SECONDS (60)'
@@ -48,6 +49,9 @@ test: build
 	cmake --preset dev > /dev/null
 	cmake --build --preset dev -j$(JOBS)
 	$(PY) tools/run_tests.py
+
+matrix: build
+	$(PY) tests/cluster/matrix/matrix.py
 
 check: build
 	$(PY) tools/check.py

@@ -27,6 +27,7 @@ PYTHON_SUITES = {
     "tests/python": ["tests/python"],
     "tests/e2e": ["tests/e2e"],
     "tests/diagnose": ["tests/diagnose"],
+    "tests/cluster": ["tests/cluster"],
 }
 
 
