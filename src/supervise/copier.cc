@@ -13,6 +13,8 @@
 #include <csignal>
 #include <string_view>
 
+#include "base/clock.h"
+#include "supervise/output_times.h"
 #include "supervise/repeat.h"
 
 namespace paramedic::supervise {
@@ -29,6 +31,7 @@ class CopyLoop {
       : options_(options),
         source_(options.source),
         log_(options.log),
+        times_(Fd(options.times)),
         control_(options.control),
         counter_(options.counter) {
     counter_.begin();
@@ -76,6 +79,7 @@ class CopyLoop {
   }
 
   bool emit(std::string_view bytes) {
+    if (log_.valid()) times_.note(copied_, real_clock().wall_ns());
     copied_ += bytes.size();
     write_log(bytes);
     const int error_number = write_all(options_.sink, bytes);
@@ -154,6 +158,7 @@ class CopyLoop {
   const CopierOptions options_;
   Fd source_;
   Fd log_;
+  OutputTimesWriter times_;
   Fd control_;
   pid_t job_group_ = 0;
   OutputCounter counter_;
@@ -180,17 +185,22 @@ void close_all_but(std::array<int, 5> kept) {
 
 void copy_until_end(const CopierOptions& options) { CopyLoop(options).run(); }
 
-Result<Copier> start_copier(const Channel& channel, int log, OutputCounter counter) {
+Result<Copier> start_copier(const Channel& channel, LogFiles files, OutputCounter counter) {
   PARAMEDIC_ASSIGN(FdPair control, make_socket_pair());
-  const CopierOptions options{channel.source.get(), channel.sink,   log,
-                              control.second.get(), channel.is_pty, counter};
+  const CopierOptions options{.source = channel.source.get(),
+                              .sink = channel.sink,
+                              .log = files.log,
+                              .times = files.times,
+                              .control = control.second.get(),
+                              .is_pty = channel.is_pty,
+                              .counter = counter};
   const pid_t pid = ::fork();
   if (pid < 0) return errno_error("cannot start", "a process for the job's output", errno);
   if (pid == 0) {
     // Out of reach of what is sent to our process group and of the terminal's signals.
     ::setsid();
     ::prctl(PR_SET_NAME, "paramedic-copy");
-    close_all_but({options.source, options.sink, options.log, options.control, -1});
+    close_all_but({options.source, options.sink, options.log, options.times, options.control});
     copy_until_end(options);
     ::_exit(0);
   }

@@ -31,7 +31,8 @@ struct CopierMessage {
 struct CopierOptions {
   int source = -1;  // non-blocking
   int sink = -1;
-  int log = -1;  // open for reading too; -1: no log
+  int log = -1;    // open for reading too; -1: no log
+  int times = -1;  // output_times.h; -1: none
   int control = -1;
   bool is_pty = false;
   OutputCounter counter;
@@ -47,8 +48,14 @@ struct Copier {
   bool carries_stdout = false;
 };
 
+// Where a copier writes what it copies; -1 = not at all.
+struct LogFiles {
+  int log = -1;
+  int times = -1;
+};
+
 // Forks a copier in a session of its own, with all other descriptors closed. While the caller is
 // the only thread.
-Result<Copier> start_copier(const Channel& channel, int log, OutputCounter counter);
+Result<Copier> start_copier(const Channel& channel, LogFiles files, OutputCounter counter);
 
 }  // namespace paramedic::supervise

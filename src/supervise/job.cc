@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "supervise/command.h"
+#include "supervise/output_times.h"
 #include "supervise/run_folder.h"
 #include "supervise/supervisor.h"
 
@@ -84,9 +85,11 @@ class JobRun {
     count_output();
     for (size_t i = 0; i < channels_.size(); ++i) {
       Channel& channel = channels_[i];
-      const Fd log = open_log(channel.carries_stdout ? "rank-0.out" : "rank-0.err");
+      const char* name = channel.carries_stdout ? "rank-0.out" : "rank-0.err";
+      const Fd log = open_log(name);
+      const Fd times = log.valid() ? open_log(output_times_path(name)) : Fd();
       const OutputCounter counter = output_ == nullptr ? OutputCounter() : output_->counter(i);
-      auto copier = start_copier(channel, log.get(), counter);
+      auto copier = start_copier(channel, {log.get(), times.get()}, counter);
       if (copier.ok()) {
         copiers_.push_back(std::move(copier).value());
         continue;
@@ -107,7 +110,7 @@ class JobRun {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
-  Fd open_log(const char* name) {
+  Fd open_log(const std::string& name) {
     if (outcome_.run_dir.empty()) return {};
     const std::string folder = outcome_.run_dir + "/logs";
     ::mkdir(folder.c_str(), 0700);

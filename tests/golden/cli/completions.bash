@@ -2,7 +2,7 @@
 _paramedic() {
   local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run diagnose show watch attach repair rules export completions --help --version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run diagnose show watch logs attach repair rules export completions --help --version' -- "$word"))
     return
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
@@ -14,6 +14,7 @@ _paramedic() {
     'diagnose') words='--help --json --explain'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
+    'logs') words='--help --rank --grep --level --around --lines --json --dir'; runs=yes ;;
     'attach') words='--help --dir'; runs=yes ;;
     'repair') words='--help --retry --apply --exec --skip --rewind --rollback --return --abort --at --rank --json --dir'; runs=yes ;;
     'rules') words='--help list explain replay'; runs=no ;;
