@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/failure_view.h"
 #include "cli/plot.h"
 #include "cli/render_text.h"
 #include "cli/text.h"
@@ -299,6 +300,15 @@ std::string failure(const Report& report) {
   }
   if (is_paused) {
     html += definition("repair", "<code>paramedic attach " + escape_html(report.name) + "</code>");
+  } else {
+    const auto add = [&](const char* term, const std::string& text) {
+      if (!text.empty()) html += definition(term, escape_html(text));
+    };
+    add("cause", cause_of(failure));
+    add("stage", string_or(failure, "stage", ""));
+    add("retry", retry_of(failure));
+    add("fix", string_or(failure, "fix", ""));
+    add("collect", string_or(failure, "collect_next", ""));
   }
   return html + "</dl></article>\n";
 }

@@ -64,6 +64,7 @@ TEST(RenderText, golden_reports) {
   expect_golden("report-nan.txt", render_text(nan_report(), {80, false}));
   expect_golden("report-empty.txt", render_text(empty_report(), {80, false}));
   expect_golden("report-paused.txt", render_text(paused_report(), {80, false}));
+  expect_golden("report-failed.txt", render_text(failed_report(), {80, false}));
   expect_golden("report-narrow.txt", render_text(vanishing_report(), {44, false}));
   expect_golden("report-wide.txt", render_text(nan_report(), {120, false}));
   expect_golden("report-color.txt", render_text(vanishing_report(), {80, true}));

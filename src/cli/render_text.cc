@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/failure_view.h"
 #include "cli/plot.h"
 
 namespace paramedic::cli {
@@ -191,7 +192,15 @@ class TextReport {
       place.quote = report_.failure_quote;
       source(place);
     }
-    if (is_paused) field("repair", "paramedic attach " + report_.name);
+    if (is_paused) return field("repair", "paramedic attach " + report_.name);
+    const std::string cause = cause_of(failure);
+    if (!cause.empty()) field("cause", cause);
+    const std::string stage = string_or(failure, "stage", "unknown");
+    if (stage != "unknown") field("stage", stage);
+    if (const std::string retry = retry_of(failure); !retry.empty()) field("retry", retry);
+    if (const std::string fix = string_or(failure, "fix", ""); !fix.empty()) field("fix", fix);
+    const std::string collect = string_or(failure, "collect_next", "");
+    if (!collect.empty()) field("collect", collect);
   }
 
   void repairs() {
@@ -344,17 +353,6 @@ std::string steps_text(const rules::Finding& finding) {
     return fmt::format("step {}", *finding.step);
   }
   return fmt::format("steps {}–{}", *finding.step, *finding.last_step);
-}
-
-std::string exception_of(const Json& failure) {
-  const auto exception = failure.find("exception");
-  const std::string type = exception == failure.end() ? "" : string_or(*exception, "type", "");
-  return type.empty() ? string_or(failure, "title", "") : type;
-}
-
-std::string failure_message(const Json& failure) {
-  const auto exception = failure.find("exception");
-  return exception == failure.end() ? "" : string_or(*exception, "message", "");
 }
 
 std::string repair_text(const store::RepairRow& row) {

@@ -28,9 +28,6 @@ std::string steps_text(const rules::Finding& finding);
 std::vector<std::string> status_parts(const Report& report);
 // "7 layers", "26,122 parameters", "SGD", ….
 std::vector<std::string> model_parts(const Report& report);
-// Of a verdict (info.failure): the exception's type, or the title where there is none.
-std::string exception_of(const Json& failure);
-std::string failure_message(const Json& failure);
 // "step 812  rank 0  edit by person  train.py:31 TypeError  3.2 ms".
 std::string repair_text(const store::RepairRow& row);
 // The command as it could be typed into a shell.

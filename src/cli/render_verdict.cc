@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 namespace paramedic::cli {
@@ -101,6 +102,17 @@ std::string line_of_log(const std::string& file, uint64_t line, int rank, diagno
   return out;
 }
 
+// An exception is known only at its last line: the order of the log is that of the lines.
+std::vector<const diagnose::Event*> in_order(const diagnose::Timeline& timeline) {
+  std::vector<const diagnose::Event*> events;
+  events.reserve(timeline.events.size());
+  for (const diagnose::Event& event : timeline.events) events.push_back(&event);
+  std::sort(events.begin(), events.end(), [](const diagnose::Event* a, const diagnose::Event* b) {
+    return std::tie(a->file, a->line, a) < std::tie(b->file, b->line, b);
+  });
+  return events;
+}
+
 }  // namespace
 
 std::string verdict_text(const Diagnosis& diagnosis, const Paint& paint, int width) {
@@ -138,9 +150,9 @@ std::string verdict_text(const Diagnosis& diagnosis, const Paint& paint, int wid
 
 std::string explanation_text(const Diagnosis& diagnosis, const Paint& paint, int width) {
   std::string out = paint(Style::kBold, "timeline") + "\n";
-  for (const diagnose::Event& event : diagnosis.timeline.events) {
-    out += line_of_log(diagnosis.timeline.files[event.file], event.line, event.rank, event.role,
-                       event.text, paint, width);
+  for (const diagnose::Event* event : in_order(diagnosis.timeline)) {
+    out += line_of_log(diagnosis.timeline.files[event->file], event->line, event->rank, event->role,
+                       event->text, paint, width);
   }
   if (diagnosis.timeline.events_dropped > 0) {
     out += fmt::format("  and {} more of the same kinds\n",

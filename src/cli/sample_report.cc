@@ -207,6 +207,28 @@ Report paused_report() {
   return report;
 }
 
+Report failed_report() {
+  Report report = base_report("digits-4", 60);
+  report.info.status = "failed";
+  report.info.exit_code = 1;
+  report.info.failure = {
+      {"category", "path_not_found"},
+      {"title", "a file or folder does not exist"},
+      {"retry", "never"},
+      {"retry_reason", "the same would happen again"},
+      {"stage", "evaluate"},
+      {"first_failing_rank", 1},
+      {"where", {{"file", "/home/ada/digits/eval.py"}, {"line", 88}, {"function", "load"}}},
+      {"exception",
+       {{"type", "FileNotFoundError"},
+        {"message", "[Errno 2] No such file or directory: '/data/test.lst'"}}},
+      {"fix", "give a path that exists on this machine"},
+      {"collect_next", nullptr}};
+  report.failure_place = rules::Where{"/home/ada/digits/eval.py", 88, "load"};
+  report.losses = {loss_curve("train.py:41", 60, 2.31, 0.9)};
+  return report;
+}
+
 Report empty_report() {
   Report report = base_report("run<1>\x1b[31m", 0);
   report.info.command = {"sh", "-c", "echo '</script>'"};

@@ -14,5 +14,7 @@ Report nan_report();
 Report empty_report();
 // A run that waits for its second repair.
 Report paused_report();
+// A job that ended with an exception, and what was made of it.
+Report failed_report();
 
 }  // namespace paramedic::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "cli/failure_view.h"
 #include "cli/render_text.h"
 #include "cli/report.h"
 
@@ -13,14 +14,16 @@ namespace {
 
 constexpr size_t kProblemsShown = 10;
 
-std::string verdict(const std::vector<Problem>& problems, const Paint& paint) {
+std::string verdict(const std::vector<Problem>& problems, bool has_failed, const Paint& paint) {
   size_t errors = 0;
   size_t warnings = 0;
   for (const Problem& problem : problems) {
     errors += problem.finding.severity == rules::Severity::kError ? 1 : 0;
     warnings += problem.finding.severity == rules::Severity::kWarning ? 1 : 0;
   }
-  if (errors + warnings == 0) return paint(Style::kGood, "healthy");
+  if (errors + warnings == 0) {
+    return has_failed ? paint(Style::kError, "failed") : paint(Style::kGood, "healthy");
+  }
   return paint(errors > 0 ? Style::kError : Style::kWarning, counted(errors + warnings, "problem"));
 }
 
@@ -42,8 +45,10 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   const std::string prefix = "paramedic: ";
   std::string text;
   const bool seen = info && !info->framework.empty();
+  const bool has_failed = info && info->status == "failed";
   if (seen || !problems.empty()) {
-    text += prefix + verdict(problems, paint) + (info ? " · " + facts(*info) : "") + "\n";
+    text +=
+        prefix + verdict(problems, has_failed, paint) + (info ? " · " + facts(*info) : "") + "\n";
   } else if (info && info->status != "running") {  // else run.json could not be written
     text += prefix + "no framework was seen";
     if (!info->not_captured.empty()) text += ": " + clean(info->not_captured.front().second);
@@ -54,6 +59,9 @@ std::string render_summary(const supervise::JobOutcome& outcome,
   }
   if (problems.size() > kProblemsShown) {
     text += fmt::format("  and {} more\n", problems.size() - kProblemsShown);
+  }
+  if (has_failed && info->failure.is_object()) {
+    text += prefix + paint(Style::kError, "why") + " " + clean(failure_line(info->failure)) + "\n";
   }
   if (outcome.run_dir.empty()) return text;
   const std::string name = outcome.run_dir.substr(outcome.run_dir.find_last_of('/') + 1);

@@ -22,6 +22,9 @@ TEST(Summary, golden_summaries) {
     all += "--- " + clean(report.name) + "\n";
     all += render_summary(outcome_of(report), report.info, Paint(false));
   }
+  const Report failed = failed_report();
+  all += "--- " + failed.name + "\n";
+  all += render_summary(outcome_of(failed), failed.info, Paint(false));
   expect_golden("summary.txt", all);
 }
 

@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "diagnose/input.h"
+#include "diagnose/run.h"
 #include "diagnose/scan.h"
 
 namespace paramedic::diagnose {
 
 Result<Diagnosis> diagnose_paths(const std::vector<std::string>& paths) {
+  if (paths.size() == 1 && is_run_folder(paths.front())) return diagnose_run(paths.front());
   PARAMEDIC_ASSIGN(const Inputs inputs, find_inputs(paths));
   if (inputs.found.empty()) {
     return not_found("diagnose: no log in " + (paths.empty() ? "no path" : paths.front()),

@@ -9,7 +9,8 @@
 
 namespace paramedic::diagnose {
 
-// Files, folders, globs, "-" for stdin (input.h). An error when nothing can be read.
+// Files, folders, globs, "-" for stdin (input.h), or one run (run.h). An error when nothing can be
+// read.
 Result<Diagnosis> diagnose_paths(const std::vector<std::string>& paths);
 
 // Text that is at hand; `name` stands for the file in the evidence.

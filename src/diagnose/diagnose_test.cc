@@ -33,6 +33,43 @@ TEST(Diagnose, TheInnerExceptionOfAWorkerIsTheCauseAndTheOuterAWrapper) {
   ASSERT_FALSE(verdict.ruled_out.empty());
 }
 
+TEST(Diagnose, WhatALoggerSaysBehindATracebackIsNotOfItsMessage) {
+  const Verdict verdict = verdict_of(
+      "Traceback (most recent call last):\n"
+      "  File \"/job/train.py\", line 33, in <module>\n"
+      "    main()\n"
+      "KeyError: 'lamb'\n"
+      "W1130 03:12:24.531000 2503 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
+      "process 2508 closing signal SIGTERM\n"
+      "E1130 03:12:24.547000 2503 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+      "(exitcode: 1) local_rank: 1 (pid: 2509) of binary: /usr/bin/python\n"
+      "Failures:\n"
+      "[1]:\n"
+      "  rank      : 0 (local_rank: 0)\n"
+      "  exitcode  : -15 (pid: 2508)  (SIGTERM)\n"
+      "  traceback : Signal 15 (SIGTERM) received by PID 2508\n"
+      "Root Cause (first observed failure):\n"
+      "[0]:\n"
+      "  rank      : 1 (local_rank: 1)\n"
+      "  exitcode  : 1 (pid: 2509)\n");
+  EXPECT_EQ(name(verdict.category), "key_not_found");
+  EXPECT_EQ(verdict.exception_message, "'lamb'");
+  EXPECT_EQ(verdict.first_failing_rank, 1);
+}
+
+TEST(Diagnose, RanksThatTheirLauncherEndedAreNoCause) {
+  const Verdict verdict = verdict_of(
+      "W1130 03:12:24.531000 2503 api.py:1028] Sending process 2508 closing signal SIGTERM\n"
+      "  rank      : 0 (local_rank: 0)\n"
+      "  exitcode  : -15 (pid: 2508)  (SIGTERM)\n"
+      "  traceback : Signal 15 (SIGTERM) received by PID 2508\n"
+      "Root Cause (first observed failure):\n"
+      "  rank      : 1 (local_rank: 1)\n"
+      "  exitcode  : 1 (pid: 2509)\n");
+  EXPECT_EQ(name(verdict.category), "unknown");
+  EXPECT_EQ(verdict.first_failing_rank, 1);
+}
+
 TEST(Diagnose, APreemptionBeatsTheExceptionsThatFollowIt) {
   const Verdict verdict = verdict_of(
       "slurmstepd: error: *** JOB 77 ON node02 CANCELLED AT 2024-05-01T10:00:00 DUE TO PREEMPTION "

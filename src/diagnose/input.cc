@@ -72,6 +72,23 @@ bool hidden_or_foreign(const std::string& name) {
                      [&](std::string_view end) { return name.ends_with(end); });
 }
 
+Status search(const fs::path& folder, int depth, Inputs& inputs);
+
+// A run of Paramedic's own: its tables are not logs. What the job was doing stands in what it
+// printed, so that is read before its errors. One process's output may be that of a launcher with
+// all its ranks: then the name of its log tells nothing.
+Status search_run(const fs::path& logs, int depth, Inputs& inputs) {
+  const size_t first = inputs.found.size();
+  PARAMEDIC_TRY(search(logs, depth, inputs));
+  const auto begin = inputs.found.begin() + static_cast<ptrdiff_t>(first);
+  std::stable_partition(begin, inputs.found.end(),
+                        [](const Input& input) { return input.path.ends_with(".out"); });
+  const bool is_one = std::all_of(begin, inputs.found.end(),
+                                  [&](const Input& input) { return input.rank == begin->rank; });
+  if (is_one) std::for_each(begin, inputs.found.end(), [](Input& input) { input.rank = -1; });
+  return {};
+}
+
 Status search(const fs::path& folder, int depth, Inputs& inputs) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -83,9 +100,10 @@ Status search(const fs::path& folder, int depth, Inputs& inputs) {
     return errno_error("cannot read the folder", folder.string(), error.value());
   }
   std::sort(entries.begin(), entries.end());
-  // A run of Paramedic's own: its tables are not logs.
-  const fs::path logs = folder / "logs";
-  if (fs::exists(folder / "run.json", error) && fs::is_directory(logs, error)) entries = {logs};
+  if (fs::exists(folder / "run.json", error)) {
+    const fs::path logs = folder / "logs";
+    return fs::is_directory(logs, error) ? search_run(logs, depth + 1, inputs) : Status();
+  }
   for (const fs::path& entry : entries) {
     if (fs::is_directory(entry, error)) {
       if (depth < kDepthMax) PARAMEDIC_TRY(search(entry, depth + 1, inputs));

@@ -78,6 +78,19 @@ void settle_chains(std::vector<Event>& events) {
   }
 }
 
+// Ranks that the launcher ends because one has failed die of its SIGTERM, of nobody else's.
+void settle_ended_by_launcher(std::vector<Event>& events) {
+  const auto is = [](const Event& event, std::string_view id) {
+    return event.signature != nullptr && event.signature->id == id;
+  };
+  const auto ends = std::find_if(events.begin(), events.end(), [&](const Event& event) {
+    return is(event, "launcher_ends_others");
+  });
+  for (auto event = ends; event != events.end(); ++event) {
+    if (is(*event, "stopped_by_sigterm") && !event->exception) event->role = Role::kTeardown;
+  }
+}
+
 double score_of(const Event& event) {
   double score = 0;
   switch (event.role) {
@@ -318,6 +331,7 @@ void add_others(const Catalog& catalog, const Timeline& timeline, const std::vec
 Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
   Diagnosis diagnosis;
   settle_chains(timeline.events);
+  settle_ended_by_launcher(timeline.events);
   const std::vector<size_t> order = by_score(timeline.events);
   // What the job survived, or said before it ended well, is no failure.
   const bool survived = order.empty() || score_of(timeline.events[order[0]]) <= 0 ||

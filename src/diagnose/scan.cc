@@ -1,6 +1,7 @@
 #include "diagnose/scan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "diagnose/text.h"
@@ -71,7 +72,8 @@ void Scanner::handle(const RawLine& raw) {
   writer.time_s = prefixed.time_s;
   writer.level = prefixed.level;
   if (prefixed.text.empty()) return;
-  const LogLine line = {prefixed.text, raw.number, raw.offset};
+  const bool is_stamped = prefixed.level != Level::kNone || !std::isnan(prefixed.time_s);
+  const LogLine line = {prefixed.text, raw.number, raw.offset, is_stamped};
   const bool taken = writer.parser.feed(line);
   drain(name, writer);
   if (taken) return;

@@ -180,6 +180,7 @@ bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   current_.message = message.substr(0, kMessageMax);
   current_.line = line.number;
   current_.offset = line.offset;
+  is_stamped_ = line.is_stamped;
   state_ = State::kMessage;
   expect_code_ = false;
   stray_ = 0;
@@ -202,6 +203,7 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     current_.message = what.substr(0, kMessageMax);
     current_.line = line.number;
     current_.offset = line.offset;
+    is_stamped_ = line.is_stamped;
     state_ = State::kMessage;
     return true;
   }
@@ -282,7 +284,9 @@ bool TracebackParser::feed_message(const LogLine& line) {
   // Keras alone puts one inside the message.
   const bool keras = current_.message.starts_with("Exception encountered when calling");
   const bool gap = line.number > last_line_ + 1 && !keras;
-  const bool over = text.empty() || gap || other ||
+  // What a logger says after a traceback that no logger printed is not of its message.
+  const bool logged = line.is_stamped && !is_stamped_;
+  const bool over = text.empty() || gap || other || logged ||
                     current_.more_lines.size() >= kContinuationMax ||
                     current_.message.size() + text.size() > kMessageMax;
   if (over) {

@@ -30,6 +30,7 @@ struct LogLine {
   std::string_view text;  // clean, without prefixes
   uint64_t number = 0;
   uint64_t offset = 0;
+  bool is_stamped = false;  // a time or a level stood before it
 };
 
 // How an exception follows from the one printed before it by the same writer.
@@ -91,9 +92,10 @@ class TracebackParser {
   bool expect_code_ = false;
   bool has_header_ = false;
   size_t frame_indent_ = 0;
-  int stray_ = 0;           // lines since the last one that belonged here
-  uint64_t last_line_ = 0;  // the last line given: empty ones never are
-  int pending_ = 0;         // lines for which the next_… marks still hold
+  bool is_stamped_ = false;  // the line with the exception's type was
+  int stray_ = 0;            // lines since the last one that belonged here
+  uint64_t last_line_ = 0;   // the last line given: empty ones never are
+  int pending_ = 0;          // lines for which the next_… marks still hold
   std::deque<Exception> finished_;
 };
 

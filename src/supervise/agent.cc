@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "supervise/look.h"
+#include "supervise/post_mortem.h"
 #include "supervise/process.h"
 #include "supervise/way_in.h"
 
@@ -186,9 +187,18 @@ void Agent::finish(const Ending& ending) {
   }
   note_write_failure(writer_->seal());
   write_info();
+  if (ending.status == "failed") judge_failure(ending);
   if (writer_->lost_rows() > 0) {
     note_once(fmt::format("{} rows of the capture were lost", writer_->lost_rows()));
   }
+}
+
+// After everything else: whoever kills us meanwhile takes nothing but the verdict away.
+void Agent::judge_failure(const Ending& ending) {
+  auto failure = post_mortem(info_, {ending.exit_code, ending.signal, ending.said}, info_.failure);
+  if (!failure.ok()) return note_once("why it failed: " + failure.status().to_string());
+  info_.failure = std::move(failure).value();
+  write_info();
 }
 
 void Agent::update_info() {

@@ -24,6 +24,7 @@ struct Ending {
   std::string status;  // finished | failed | stopped | lost
   std::optional<int> exit_code;
   std::optional<int> signal;
+  std::string said = {};  // why it could not even be started
 };
 
 struct AgentCallbacks {
@@ -55,7 +56,7 @@ class Agent : public rules::FindingSink {
   void set_paused(std::vector<PausedRank> ranks, Json failure);
   // Stored at once.
   void add_repair(const store::RepairRow& row);
-  // Takes what is left, lets the rules decide, seals the run folder.
+  // Takes what is left, lets the rules decide, seals the run folder, and says why a job failed.
   void finish(const Ending& ending);
 
   [[nodiscard]] const store::RunInfo& info() const { return info_; }
@@ -79,6 +80,7 @@ class Agent : public rules::FindingSink {
   void update_info();
   void mark_paused();
   void write_info();
+  void judge_failure(const Ending& ending);
   void note_write_failure(const Status& status);
   void note_once(const std::string& text);
 

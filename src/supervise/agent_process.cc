@@ -97,6 +97,7 @@ class AgentLoop {
       const Json& ended = message["ended"];
       has_ended_ = true;
       ending_.status = string_or(ended, "status", "lost");
+      ending_.said = string_or(ended, "said", "");
       if (ended.contains("exit_code")) ending_.exit_code = integer_or(ended, "exit_code", 0);
       if (ended.contains("signal")) ending_.signal = integer_or(ended, "signal", 0);
     }

@@ -13,7 +13,7 @@ namespace paramedic::supervise {
 // Messages, each one JSON object with one member:
 //   from the agent   ready {dir, ring_dir} · note "…" · stop "rule id" · finding {…} (at the end)
 //   to the agent     started PID · restart {rank, pid, step, signal, took_ms, snapshot_ns} · ended
-//   {status, exit_code, signal}
+//   {status, exit_code, signal, said}
 struct AgentProcess {
   pid_t pid = 0;
   MessageSocket messages{Fd()};

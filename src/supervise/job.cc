@@ -146,7 +146,9 @@ class JobRun {
     const ExecFailure failure = exec_failure(options_.command.front(), error_number);
     say(failure.message);
     outcome_.exit_code = failure.exit_code;
-    agent_.messages.send({{"ended", {{"status", "failed"}, {"exit_code", outcome_.exit_code}}}});
+    agent_.messages.send(
+        {{"ended",
+          {{"status", "failed"}, {"exit_code", outcome_.exit_code}, {"said", failure.message}}}});
     while (agent_.messages.is_open()) {
       if (!agent_.messages.wait_for_message(kAgentReadyMs)) agent_.messages.close();
     }

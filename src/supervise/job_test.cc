@@ -48,7 +48,32 @@ TEST(job, death_by_a_signal_is_128_plus_its_number) {
     PipedJob job(shell_job_in(folder, "kill -" + std::to_string(signal) + " $$"));
     EXPECT_EQ(job.wait(), 128 + signal);
     EXPECT_EQ(run_json(folder)["signal"], signal);
+    EXPECT_TRUE(run_json(folder)["failure"].is_object());
   }
+}
+
+TEST(job, failed_run_says_why_by_what_its_job_wrote) {
+  const TemporaryFolder folder;
+  PipedJob job(shell_job_in(
+      folder, "echo 'Epoch 2: step 9 loss 0.3'; echo \"KeyError: 'beam'\" >&2; exit 1"));
+  EXPECT_EQ(job.wait(), 1);
+  const Json failure = run_json(folder)["failure"];
+  EXPECT_EQ(failure["category"], "key_not_found");
+  EXPECT_EQ(failure["stage"], "train");
+}
+
+TEST(job, run_whose_command_could_not_be_started_says_why) {
+  const TemporaryFolder folder;
+  PipedJob job(job_in(folder, {"no-such-command-here"}));
+  EXPECT_EQ(job.wait(), 127);
+  EXPECT_EQ(run_json(folder)["failure"]["category"], "library_not_found");
+}
+
+TEST(job, run_that_ended_well_has_no_failure_whatever_it_wrote) {
+  const TemporaryFolder folder;
+  PipedJob job(shell_job_in(folder, "echo \"KeyError: 'beam'\" >&2"));
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_TRUE(run_json(folder)["failure"].is_null());
 }
 
 TEST(job, command_that_does_not_exist_answers_as_a_shell_does) {

@@ -20,6 +20,9 @@ namespace {
 // The last drain, the rules' last word and the sync of the run folder take well under a second on
 // a healthy disk.
 constexpr int64_t kAgentFinishNs = 30'000'000'000;
+// The agent judges a failed job by its logs, so it hears of the end when they are whole; a terminal
+// that was halted by Ctrl-S keeps it waiting no longer than this.
+constexpr int64_t kLogsWholeNs = 5'000'000'000;
 // How long a copy that was told to go on may stay unheard.
 constexpr int kAnswerPollMs = 2;
 // Between the end of its channel and the end of its process.
@@ -52,6 +55,7 @@ void Supervisor::run() {
     advance_restart();
     enforce_deadlines();
   }
+  tell_agent_the_end();
   await_agent();
   terminal_.take_back();
 }
@@ -67,9 +71,12 @@ void Supervisor::await_agent() {
 bool Supervisor::is_done() const {
   if (!has_ended_) return false;
   if (gave_up_) return true;
-  const bool copying = std::any_of(copiers_.begin(), copiers_.end(),
-                                   [](const Copier& copier) { return copier.control.valid(); });
-  return !copying && !agent_.messages.is_open();
+  return !is_copying() && !agent_.messages.is_open();
+}
+
+bool Supervisor::is_copying() const {
+  return std::any_of(copiers_.begin(), copiers_.end(),
+                     [](const Copier& copier) { return copier.control.valid(); });
 }
 
 void Supervisor::wait_for_events() {
@@ -83,7 +90,9 @@ void Supervisor::wait_for_events() {
 
 int Supervisor::poll_timeout_ms() const {
   if (restarts_.is_ordered()) return kAnswerPollMs;
-  const auto deadline = has_ended_ ? give_agent_up_at_ns_ : kill_at_ns_;
+  const auto deadline = !has_ended_         ? kill_at_ns_
+                        : tell_agent_at_ns_ ? tell_agent_at_ns_
+                                            : give_agent_up_at_ns_;
   if (!deadline) return -1;
   return static_cast<int>(std::max<int64_t>(*deadline - now_ns(), 0) / 1'000'000) + 1;
 }
@@ -209,9 +218,14 @@ void Supervisor::send_copiers(CopierMessage::Kind kind, int64_t value) {
 void Supervisor::on_job_ended(int status) {
   has_ended_ = true;
   wait_status_ = status;
-  give_agent_up_at_ns_ = now_ns() + kAgentFinishNs;
+  tell_agent_at_ns_ = now_ns() + kLogsWholeNs;
   send_copiers(CopierMessage::kEnded, 0);
-  const Ending ending = ending_of(status, was_stopped_);
+}
+
+void Supervisor::tell_agent_the_end() {
+  if (!std::exchange(tell_agent_at_ns_, std::nullopt)) return;
+  give_agent_up_at_ns_ = now_ns() + kAgentFinishNs;
+  const Ending ending = ending_of(wait_status_, was_stopped_);
   Json message{{"status", ending.status}};
   if (ending.exit_code) message["exit_code"] = *ending.exit_code;
   if (ending.signal) message["signal"] = *ending.signal;
@@ -270,7 +284,8 @@ void Supervisor::enforce_deadlines() {
     kill_at_ns_.reset();
     signal_job(SIGKILL);
   }
-  if (has_ended_ && now_ns() >= *give_agent_up_at_ns_) {
+  if (tell_agent_at_ns_ && (!is_copying() || now_ns() >= *tell_agent_at_ns_)) tell_agent_the_end();
+  if (give_agent_up_at_ns_ && now_ns() >= *give_agent_up_at_ns_) {
     give_agent_up_at_ns_.reset();
     if (!agent_.messages.is_open()) return;
     agent_.messages.close();

@@ -48,6 +48,8 @@ class Supervisor {
   void on_job_died(int status);
   [[nodiscard]] bool was_to_end() const;
   void on_job_ended(int status);
+  void tell_agent_the_end();
+  [[nodiscard]] bool is_copying() const;
   void send_copiers(CopierMessage::Kind kind, int64_t value);
 
   void prepare_restart();
@@ -80,6 +82,7 @@ class Supervisor {
   bool output_is_lost_ = false;  // the user's stream takes no more
   int wait_status_ = 0;
   std::optional<int64_t> kill_at_ns_;
+  std::optional<int64_t> tell_agent_at_ns_;
   std::optional<int64_t> give_agent_up_at_ns_;
   std::vector<rules::Finding> findings_;
   std::vector<std::string> notes_;

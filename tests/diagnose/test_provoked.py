@@ -9,6 +9,7 @@ from typing import Any, Dict
 
 import pytest
 from provoked.own_process import CASES as OWN_PROCESS
+from provoked.two_ranks import CASES as TWO_RANKS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -59,3 +60,25 @@ def test_the_death_of_a_process_is_told_from_its_output(name: str, tmp_path: Pat
     assert done.returncode != 0 or name == "in_a_thread"
     verdict = diagnose(log)
     assert verdict["category"] == OWN_PROCESS[name], verdict
+
+
+@pytest.mark.parametrize("name", sorted(TWO_RANKS))
+def test_what_two_ranks_die_of_is_told_from_the_launchers_output(name: str, tmp_path: Path) -> None:
+    script = HERE / "provoked" / "two_ranks.py"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    log = tmp_path / "job.log"
+    with open(log, "wb") as file:
+        done = subprocess.run(
+            [*launcher, "--nproc-per-node=2", str(script), name],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=dict(os.environ, OMP_NUM_THREADS="1"),
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+    assert done.returncode == 1
+    verdict = diagnose(log)
+    category, rank = TWO_RANKS[name]
+    assert verdict["category"] == category, verdict
+    assert rank is None or verdict["first_failing_rank"] == rank, verdict
