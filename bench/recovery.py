@@ -99,9 +99,13 @@ def costs() -> None:
     print(f"rewinder: {counts['mlp rewinder']['paramedic']:.0f} instructions a step")
     for phase, title in (("early", "while it may copy freely, 0.25 s in all"), ("late", "then")):
         calls = {name: statistics.median(us) for name, us in found["rewinder_us"][phase].items()}
-        each = ", ".join(f"{name} {us:.0f}" for name, us in calls.items())
+        nothing, level = calls.pop("nothing"), calls.pop("level")
+        calls = {
+            n: max(0.0, us - (level if n == "backward" else nothing)) for n, us in calls.items()
+        }
+        each = ", ".join(f"{name} {us:.1f}" for name, us in calls.items())
         share = 100 * sum(calls.values()) / step_us
-        print(f"  {title}: {sum(calls.values()):.0f} µs a step = {share:.2f} % (medians: {each})")
+        print(f"  {title}: {sum(calls.values()):.1f} µs a step = {share:.2f} % (medians: {each})")
     events, event_ns = found["audit"]["events"], found["audit"]["event_ns"]
     print(f"audit hook of snapshots: {events:.0f} events a step x {event_ns:.0f} ns = ", end="")
     print(f"{events * event_ns / 1e3:.1f} µs ({events * event_ns / step_us / 10:.3f} %)")

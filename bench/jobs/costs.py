@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from paramedic._probe import add_audit_hook
-from paramedic.recovery import effects, loader, marks, rewind
+from paramedic.recovery import effects, loader, marks, rewind, runtime
 
 REWOUND_STEPS, WARM = 400, 20
 TRAIN = Path(__file__).with_name("train.py")
@@ -121,34 +121,48 @@ def pairs(plain: Callable[[], float], ours: Callable[[], float], number: int) ->
 
 def timed_calls(names: Dict[str, Any], folder: Path) -> Dict[str, Dict[str, List[float]]]:
     """Microseconds of the calls into the rewinder, one list a kind: while it may copy for a quarter
-    of a second, and afterwards."""
-    own: Any = rewind.rewinder()
+    of a second, and afterwards. "nothing" is the same around a function that does nothing, "level"
+    around what a backward pass asks for without us."""
     spent: Dict[str, List[float]] = {}
-    inside = [False]
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
-            if inside[0]:
-                return function(*args)
-            inside[0] = True
             began = time.perf_counter_ns()
             try:
                 return function(*args)
             finally:
                 spent.setdefault(name, []).append((time.perf_counter_ns() - began) / 1e3)
-                inside[0] = False
 
         return call
 
-    for name in ("mark", "before_backward", "before_step"):
-        setattr(own, name, timed(name, getattr(own, name)))
-    marks._connected = False
+    marks.connect(runtime.Runtime)
+    train(names, WARM, folder)  # the first marks look through the frames and set the hooks
+    import torch
+    from torch.optim import optimizer
+
+    own: Any = rewind.rewinder()
+    hooks: Any = optimizer._global_optimizer_pre_hooks
+    log: Any = torch.autograd.graph.log
+    mark, nothing = timed("mark", own.mark), timed("nothing", lambda: None)
+    level = timed("level", log._genuine.getEffectiveLevel)
+
+    def iteration_started(loop: int) -> None:
+        nothing()
+        level()
+        mark(loop)
+
+    runtime.Runtime.iteration_started = staticmethod(iteration_started)
+    genuine, step = log.getEffectiveLevel, hooks["paramedic.rewind"]
+    log.getEffectiveLevel = timed("backward", genuine)
+    hooks["paramedic.rewind"] = timed("step", step)
     found = {}
     for phase in ("early", "late"):
+        spent.clear()
         train(names, REWOUND_STEPS, folder)
         found[phase] = {name: calls[WARM:] for name, calls in spent.items()}
         own._pace.credit_ns = 0.0
-        spent.clear()
+    runtime.Runtime.iteration_started = own.mark
+    log.getEffectiveLevel, hooks["paramedic.rewind"] = genuine, step
     return found
 
 
@@ -179,7 +193,8 @@ def audit(names: Dict[str, Any], folder: Path) -> Dict[str, float]:
 def main() -> None:
     number, out = int(sys.argv[1]), Path(sys.argv[2])
     found: Dict[str, Any] = {"instructions": {}, "pairs": {}}
-    marks._connected = True  # so far nobody listens to the marks: the transform alone
+    # So far nobody listens to the marks: the transform alone.
+    runtime.Runtime.iteration_started = staticmethod(marks.nothing)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "pure.py").write_text(PURE)
@@ -201,7 +216,7 @@ def main() -> None:
         for name, run in (("pure", pure_s), ("mlp", mlp_s)):
             found["pairs"][name] = pairs(lambda r=run: r(False), lambda r=run: r(True), number)
         found["rewinder_us"] = timed_calls(mlp[True], folder)
-        instructions["mlp rewinder"] = per_step(lambda n: train(mlp[True], n, folder))
+        instructions["mlp rewinder"] = per_step(lambda n: train(mlp[True], n, folder), 100, 300)
         found["audit"] = audit(mlp[False], folder)
     out.write_text(json.dumps(found))
 

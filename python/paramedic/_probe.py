@@ -162,6 +162,13 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int32,
         [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p],
     ),
+    # The last four are bodies of Python functions, never called through ctypes: gate.py.
+    "paramedic_gate_works": (ctypes.c_int32, []),
+    "paramedic_gate_keep": (None, [ctypes.c_void_p]),
+    "paramedic_gate_mark": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
+    "paramedic_gate_cleared": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
+    "paramedic_gate_backward": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
+    "paramedic_gate_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
 }
 
 

@@ -127,6 +127,101 @@ typedef struct {
  * on to `follow` and answers what it answers, 0 for all others. */
 int32_t paramedic_audit(const char* event, void* arguments, void* user_data);
 
+/* A gate stands where a training loop tells of itself: an iteration begins, a backward pass or an
+ * optimizer's step is about to run, gradients were cleared. As a rule there is nothing to do but to
+ * keep the random state, and that is done here; what is more goes on to functions of Python. In
+ * Python all of it would cost an iteration 60 microseconds, since none of its code is in a cache
+ * between two operations of a framework.
+ *
+ * All numbers are the owner's to set; objects are addresses of Python's, held by the owner. */
+#define PARAMEDIC_GATE_PIECES 16
+#define PARAMEDIC_GATE_VALUES 8
+#define PARAMEDIC_GATE_OWNERS 8
+#define PARAMEDIC_GATE_CLEARERS 32
+
+/* Bytes that are copied at each mark; where first and last 24 are as they were, all are. */
+typedef struct {
+  uint64_t live;
+  uint64_t kept;
+  int64_t bytes;
+} paramedic_gate_piece;
+
+/* An attribute whose value is kept at each mark; the gate holds a reference to it. */
+typedef struct {
+  uint64_t object;
+  uint64_t name;
+  uint64_t kept;
+} paramedic_gate_value;
+
+/* An optimizer: its steps begun so far, and until the mark; cleared: since the last backward pass
+ * its weights have no gradients; idle: its gradients are those that Python saw last, unless their
+ * versions say something else; had_none: whether it was cleared at the first change. */
+typedef struct {
+  uint64_t object;
+  int64_t steps;
+  int64_t steps_at_mark;
+  int64_t cleared;
+  int64_t idle;
+  int64_t had_none;
+} paramedic_gate_owner;
+
+/* What has a `zero_grad`, and whose gradients that clears: bits of the owners. */
+typedef struct {
+  uint64_t object;
+  uint64_t owners;
+} paramedic_gate_clearer;
+
+/* on_mark(loop): unless `loop` is the expected one, fewer than look_at marks were made, and
+ * Python has loaded no module since. on_keep(): at each mark, or 0. on_change(): before the first
+ * backward pass or step of an iteration unless may_skip and all owners are cleared or idle (skipped
+ * is 1 then); before each one while zeroed. on_step(optimizer): one that is no owner.
+ * on_clear(object): one that is no clearer. on_level(): what is asked where backward passes are
+ * noticed. sequence: a function of the framework, or 0. */
+typedef struct {
+  uint64_t on_mark;
+  uint64_t on_keep;
+  uint64_t on_change;
+  uint64_t on_step;
+  uint64_t on_clear;
+  uint64_t on_level;
+  uint64_t none;
+  uint64_t modules;
+  uint64_t loop;
+  uint64_t thread;
+  uint64_t sequence;
+  int64_t sequence_at_mark;
+  int64_t module_count;
+  int64_t marks;
+  int64_t look_at;
+  int64_t may_skip;
+  int64_t changed;
+  int64_t skipped;
+  int64_t zeroed;
+  int64_t piece_count;
+  int64_t value_count;
+  int64_t owner_count;
+  int64_t clearer_count;
+  paramedic_gate_piece pieces[PARAMEDIC_GATE_PIECES];
+  paramedic_gate_value values[PARAMEDIC_GATE_VALUES];
+  paramedic_gate_owner owners[PARAMEDIC_GATE_OWNERS];
+  paramedic_gate_clearer clearers[PARAMEDIC_GATE_CLEARERS];
+} paramedic_gate;
+
+/* 1 where the interpreter offers what the functions below need: all of it is in its stable ABI. */
+int32_t paramedic_gate_works(void);
+
+/* Keeps pieces and values as they are now. Called with the GIL held, like all of these. */
+void paramedic_gate_keep(paramedic_gate* gate);
+
+/* Bodies of Python functions. `self` is a capsule, without name, of a gate; the answer is a new
+ * reference, or null with an exception set, which only a function of the owner can raise.
+ * METH_O: mark(loop), cleared(object). METH_NOARGS: backward(). METH_FASTCALL: step(optimizer, …).
+ */
+void* paramedic_gate_mark(void* self, void* loop);
+void* paramedic_gate_cleared(void* self, void* object);
+void* paramedic_gate_backward(void* self, void* unused);
+void* paramedic_gate_step(void* self, void* const* arguments, int64_t count);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

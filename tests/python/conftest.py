@@ -22,6 +22,10 @@ def probe_path() -> str:
     return os.environ.get("PARAMEDIC_TEST_PROBE", str(built))
 
 
+# For what is tested in this process.
+os.environ.setdefault("PARAMEDIC_PROBE", probe_path())
+
+
 class Job(NamedTuple):
     """What a script did, and what was seen of it."""
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from conftest import ROOT, probe_path
 from paramedic import _probe
+from paramedic.recovery import gate
 
 HEADER = (ROOT / "src" / "probe" / "probe.h").read_text()
 FORMAT = (ROOT / "src" / "record" / "format.h").read_text()
@@ -25,6 +26,8 @@ C_TYPES: Dict[str, Any] = {
     "paramedic_probe*": ctypes.c_void_p,
     "paramedic_options*": ctypes.POINTER(_probe.Options),
     "paramedic_tensor*": ctypes.POINTER(_probe.Tensor),
+    "paramedic_gate*": ctypes.c_void_p,
+    "void**": ctypes.c_void_p,
     "int64_t*": ctypes.POINTER(ctypes.c_int64),
     "int32_t*": ctypes.POINTER(ctypes.c_int32),
     "double*": ctypes.POINTER(ctypes.c_double),
@@ -66,6 +69,11 @@ def test_signatures_are_those_of_the_header() -> None:
         (_probe.Options, "paramedic_options"),
         (_probe.Tensor, "paramedic_tensor"),
         (_probe.AuditWatch, "paramedic_audit_watch"),
+        (gate.Piece, "paramedic_gate_piece"),
+        (gate.Value, "paramedic_gate_value"),
+        (gate.Owner, "paramedic_gate_owner"),
+        (gate.Clearer, "paramedic_gate_clearer"),
+        (gate.State, "paramedic_gate"),
     ],
 )
 def test_fields_are_those_of_the_header(struct: Any, name: str) -> None:
@@ -75,6 +83,8 @@ def test_fields_are_those_of_the_header(struct: Any, name: str) -> None:
 def test_numbers_are_those_of_the_headers() -> None:
     assert f"#define PARAMEDIC_PROBE_VERSION {_probe.VERSION}" in HEADER
     assert f"#define PARAMEDIC_MAX_DIMS {_probe.MAX_DIMS}" in HEADER
+    for name in ("PIECES", "VALUES", "OWNERS", "CLEARERS"):
+        assert f"#define PARAMEDIC_GATE_{name} {getattr(gate, f'MAX_{name}')}\n" in HEADER
     for name, number in _probe.DTYPES.items():
         camel = "".join(part.capitalize() for part in name.split("_"))
         assert re.search(rf"k{camel} = {number},", VIEW, flags=re.I), name

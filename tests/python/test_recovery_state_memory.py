@@ -17,7 +17,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[rewind.IterationRewinder]:
     """The process's rewinder and splitter, new ones; torch is as it was afterwards."""
     for owner, name in (
         (torch.autograd.graph, "log"),
-        (torch.optim.Optimizer, "__init__"),
+        (torch.optim.Optimizer, "add_param_group"),
         (torch.optim.Optimizer, "zero_grad"),
         (nn.Module, "zero_grad"),
         (nn.Module, "__call__"),

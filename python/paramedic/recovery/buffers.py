@@ -9,7 +9,7 @@ hand) are treated alike.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.pace import Allowance, Pace
@@ -72,7 +72,10 @@ class Buffers:
         self._busy = self._buried = False
         self._statistics = False
         self._copied = True
-        self._sort_at = 0
+        # The mark at which it is next to be seen what changes, by `sort`.
+        self.sort_at = 0
+        # Called when a module has died.
+        self.on_death: Callable[[], None] = lambda: None
 
     def watch(self, models: List[Any], owned: Set[int]) -> None:
         """Takes in new modules; `owned` are the ids of the weights that optimizers own."""
@@ -92,15 +95,21 @@ class Buffers:
                             self._changing.append(_Slot(reference, table, name))
         self._place()
         # Everything is copied for two marks; then it is known what changes.
-        self._sort_at = self._pace.marks + 2
+        self.sort_at = self._pace.marks + 2
         self._busy = False
 
+    def sort(self) -> None:
+        """Looks which have changed since they were last looked at; rarer and rarer."""
+        self._busy = True
+        self._sort()
+        self._busy = False
+        if self._buried:
+            self._bury()
+
     def keep(self) -> None:
-        """Keeps what changes, as it is now: 0.5 µs a tensor; nothing without any."""
+        """Keeps what changes, as it is now: 0.5 µs a tensor."""
         # A module may die at any allocation: not while lists are made that belong together.
         self._busy = True
-        if self._pace.marks >= self._sort_at:
-            self._sort()
         if self._places:
             self._take()
         self._busy = False
@@ -126,8 +135,7 @@ class Buffers:
         self._copied = True
 
     def _sort(self) -> None:
-        """Looks which have changed since they were last looked at; rarer and rarer."""
-        self._sort_at = 2 * self._pace.marks
+        self.sort_at = 2 * self._pace.marks
         shadows = {id(tensor): shadow for tensor, shadow in self._copies.values()}
         slots = [slot for slot in self._changing + self._still if slot.module() is not None]
         for slot in slots:
@@ -168,8 +176,14 @@ class Buffers:
             values[name] = tensor
         self._copies.put_back()
 
+    def knows(self, module: Any) -> bool:
+        """Whether `on_death` will be called when it dies."""
+        known = self._modules.get(id(module))
+        return known is not None and known() is module
+
     def _died(self, reference: Any) -> None:
         self._buried = True
+        self.on_death()
         if not self._busy:
             self._bury()
 

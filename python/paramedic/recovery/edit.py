@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from paramedic.recovery import compilers, live, loader, patch
+from paramedic.recovery import compilers, live, loader, patch, reread
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery import source as source_of
 from paramedic.recovery.crash import Refused
@@ -96,7 +96,7 @@ def prepare(text: str, crashed: str) -> Edit:
         edited = _applied(data, one)
         if edited == data:
             raise Refused(f"the patch changes nothing in {os.path.basename(file)}")
-        after = _parsed(file, edited)
+        after = _parsed(file, edited, before)
         if before is None:
             made.unloaded[file] = edited
             continue
@@ -170,9 +170,9 @@ def _applied(data: bytes, one: patch.FilePatch) -> bytes:
     return patch.apply(text, one).encode("utf-8" if encoding == "utf-8-sig" else encoding)
 
 
-def _parsed(file: str, data: bytes) -> Source:
+def _parsed(file: str, data: bytes, before: Optional[Runtime]) -> Source:
     try:
-        made = source_of.parse(file, data)
+        made = reread.parse(before.source, data) if before else source_of.parse(file, data)
         compilers.mark(made)
         return made
     except (SyntaxError, ValueError) as error:
@@ -187,32 +187,25 @@ def _parsed(file: str, data: bytes) -> Source:
 
 def _compare(one: FileEdit) -> None:
     before, after = one.before.source, one.after.source
+    lines = reread.changed_lines(after)
     texts: Dict[str, List[bytes]] = {}
-    for function in before.functions[1:]:
-        texts.setdefault(function.qualname, []).append(own_text(before, function))
+    for function in _within(before, lines and lines.old):
+        texts.setdefault(function.qualname, []).append(source_of.own_text(before, function))
     seen: Dict[str, int] = {}
-    for function in after.functions[1:]:
+    for function in _within(after, lines and lines.new):
         at = seen.get(function.qualname, 0)
         seen[function.qualname] = at + 1
         known = texts.get(function.qualname, [])
         if at >= len(known):
             one.added.append(function)
-        elif known[at] != own_text(after, function):
+        elif known[at] != source_of.own_text(after, function):
             one.changed.append(function)
 
 
-def own_text(source: Source, function: Function) -> bytes:
-    """The lines of a function, without those of functions and classes inside it."""
-    lines = source.lines
-    node: Any = function.node
-    first, last = source_of.begin_of(node)[0], node.end_lineno or node.lineno
-    inner: Set[int] = set()
-    for one in source_of.own_statements(node.body):
-        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
-            inner.update(range(source_of.begin_of(one)[0], (one.end_lineno or 0) + 1))
-    kept = [lines[i - 1] for i in range(first, last + 1) if i not in inner]
-    indent = min((len(one) - len(one.lstrip()) for one in kept if one.strip()), default=0)
-    return b"\n".join(one[indent:].rstrip() for one in kept if one.strip())
+def _within(source: Source, lines: Optional[Tuple[int, int]]) -> Iterator[Function]:
+    for function in source.functions[1:]:
+        if lines is None or lines[0] <= source_of.begin_of(function.node)[0] <= lines[1]:
+            yield function
 
 
 def top_level(one: FileEdit) -> List[ast.stmt]:

@@ -7,6 +7,7 @@ are copied, if that is worth its cost (pace.py); else only their versions are ke
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any, List, Optional
 
 from paramedic.recovery.crash import Refused
@@ -26,20 +27,29 @@ class Gradients:
         self._zero = False
         self._copied = False
 
-    def keep(self, parameters: List[Any], zeroed: bool) -> None:
-        """Keeps what there is now; `zeroed` says that whatever there is holds only zeros."""
+    def keep_none(self) -> None:
+        """There are none now."""
+        self._copied, self._zero, self._versions = False, False, []
+
+    def follow(self) -> None:
+        """They are thought to be as they were when `keep` was called; `check` will tell."""
+        self._copied = self._zero = False
+
+    def keep(self, parameters: List[Any], zeroed: bool) -> bool:
+        """Keeps what there is now, and answers whether nothing has changed since the last time;
+        `zeroed` says that whatever there is holds only zeros."""
         self._copied = False
         self._zero = zeroed
+        before = (self._versions, self._ids)
         gradients = [parameter.grad for parameter in parameters]
         self._versions = [None if g is None else g._version for g in gradients]
-        present = [gradient for gradient in gradients if gradient is not None]
-        if not present or zeroed:
-            return
         self._ids = [id(gradient) for gradient in gradients]
-        if self._allowance.grants():
+        present = [gradient for gradient in gradients if gradient is not None]
+        if present and not zeroed and self._allowance.grants():
             self._copied = self._allowance.paid(self._copies.take, present)
             # Not held: the job may set them to None to have their memory.
             self._copies.release()
+        return before == (self._versions, self._ids)
 
     def check(self, parameters: List[Any]) -> None:
         """Raises Refused where `put_back` could not be exact."""
@@ -59,7 +69,7 @@ class Gradients:
         """Gives every parameter the gradient it had."""
         copies = iter(self._copies.shadows() if self._copied else ())
         with quiet():
-            for parameter, version in zip(parameters, self._versions):
+            for parameter, version in zip(parameters, self._versions or repeat(None)):
                 if version is None:
                     parameter.grad = None
                     continue

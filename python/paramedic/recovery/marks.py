@@ -1,53 +1,37 @@
 """What the heads of training loops tell: a loop was entered, an iteration starts.
 
-`iteration` and `loop` are lists of functions that take the id of the loop, an integer that is the
-same for each run of the same source. With nobody listening a call costs some tens of nanoseconds.
+The functions take the id of the loop, an integer that is the same for each run of the same source.
+They stand in the runtime of transformed code until the first iteration; from then on the rewinder's
+own stand there.
 """
 
 from __future__ import annotations
 
-from typing import Callable, List
+from typing import Any, Callable
 
-Listener = Callable[[int], None]
-
-iteration: List[Listener] = []
-loop: List[Listener] = []
-count = 0  # iterations of training loops that have started in this process
-_connected = False
+Mark = Callable[[int], None]
 
 
-def iteration_started(loop_id: int) -> None:
-    """An iteration of a loop that trains starts; an error of a listener takes it off the list."""
-    global count
-    count += 1
-    if not _connected:
-        _connect()
-    for listener in iteration:
+def connect(runtime: Any) -> None:
+    """Lets the class `runtime` hear of training loops."""
+    runtime.loop_entered = staticmethod(nothing)
+
+    def first(loop_id: int) -> None:
+        """The first iteration: from now on it is kept what one changes."""
+        runtime.iteration_started = staticmethod(nothing)
         try:
-            listener(loop_id)
-        except Exception:
-            iteration.remove(listener)
+            from paramedic.recovery import rewind
+
+            own = rewind.rewinder()
+            runtime.iteration_started, runtime.loop_entered = own.mark, own.enter
+            own.mark(loop_id)
+        except Exception as error:
+            from paramedic import adapters
+
+            adapters.note_failure("what an iteration changes", error)
+
+    runtime.iteration_started = staticmethod(first)
 
 
-def _connect() -> None:
-    """The first iteration: from now on it is kept what one changes."""
-    global _connected
-    _connected = True
-    try:
-        from paramedic.recovery import rewind
-
-        iteration.append(rewind.rewinder().mark)
-        loop.append(rewind.rewinder().enter)
-    except Exception as error:
-        from paramedic import adapters
-
-        adapters.note_failure("what an iteration changes", error)
-
-
-def loop_entered(loop_id: int) -> None:
-    """A loop that trains is about to start its first iteration."""
-    for listener in loop:
-        try:
-            listener(loop_id)
-        except Exception:
-            loop.remove(listener)
+def nothing(loop_id: int) -> None:
+    """Nobody listens."""

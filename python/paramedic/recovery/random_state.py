@@ -2,9 +2,9 @@
 
 Kept are Python's `random`, numpy's global generator, torch's generators of the CPU and of each
 accelerator in use, and the generators that project frames hold in variables (found.py). To ask for
-these states costs 8, 32 and 5 µs. So what tells that a state has changed (the position in it, its
-first words, the normal held back) is read where it lies, and most iterations draw nothing. That the
-right bytes are read is proved once against the public functions; where not, those are used.
+these states costs 8, 32 and 5 µs. So the gate (gate.py) copies them where they lie, and only those
+that have moved. That the right bytes are read is proved once against the public functions; where
+not, those are asked.
 """
 
 from __future__ import annotations
@@ -13,115 +13,101 @@ import ctypes
 import random
 import struct
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from paramedic.recovery.crash import Refused
+from paramedic.recovery.gate import Gate, Value, kept
 
 # Of project frames; more than these are a list of generators, one for each sample or so.
 MAX_GENERATORS = 8
 _WORDS = 624  # of a Mersenne twister's state
 _TWISTER = struct.Struct(f"i{_WORDS}I")  # Python: the position, then the words
-_TORCH_STATE_BYTES = 5056
-_TORCH_MAX_OFFSET = 160  # of the words in a generator of torch
 _NUMPY_TWISTER = struct.Struct(f"{_WORDS}Ii")  # numpy: the words, then the position
-
-
-def _window(address: int, size: int) -> memoryview:
-    kind: Any = ctypes.c_char * size
-    return memoryview(kind.from_address(address)).cast("B")
+_NUMPY_NORMAL = struct.Struct("i4xd")  # whether a normal is held back, and which
+# torch: seed, words left, whether seeded, the next word; words; normals held back with whether.
+_TORCH = struct.Struct(f"=Qi?3xI{_WORDS}I4xf?3xd?7x")
+# What torch answers: the same, and numbers that older versions had.
+_TORCH_STATE = struct.Struct(f"=QiiQ{_WORDS}Q8xd8xi4xf?3x")
+_TORCH_MAX_OFFSET = 160  # of the words in a generator of torch
+_TORCH_WORDS_AT = 20
 
 
 class PythonRandom:
     """A `random.Random`; the module's own by default."""
 
-    def __init__(self, generator: Any = None) -> None:
+    def __init__(self, gate: Optional[Gate], generator: Any = None) -> None:
         module: Any = random
         self._generator: Any = module.random.__self__ if generator is None else generator
-        self._live = _window(id(self._generator) + object.__basicsize__, _TWISTER.size)
-        self._signs = self._live[:16].cast("Q")  # the position, and the first words
-        self._seen = (0, 0)
-        self._state: Any = None
-        self._gauss: Any = None
-        state = self._generator.getstate()
-        self.keep: Callable[[], None] = self._keep_words
-        self._keep_words()
-        if self._words() != state:
-            self.keep = self._keep_whole
-            self._keep_whole()
-
-    def _keep_words(self) -> None:
-        self._gauss = self._generator.gauss_next
-        first, second = self._signs
-        if first != self._seen[0] or second != self._seen[1]:
-            self._seen = (first, second)
-            self._state = self._live.tobytes()
-
-    def _keep_whole(self) -> None:
+        self._live: Optional[memoryview] = None
+        self._gauss: Optional[Value] = None
         self._state = self._generator.getstate()
+        address = id(self._generator) + object.__basicsize__
+        now = ctypes.string_at(address, _TWISTER.size)
+        if gate is not None and self._words(now, self._generator.gauss_next) == self._state:
+            self._gauss = gate.value(self._generator, "gauss_next")
+            if self._gauss is not None:
+                self._live = gate.piece(address, _TWISTER.size)
+        self.is_native = self._live is not None
 
-    def _words(self) -> Any:
-        position, *words = _TWISTER.unpack(self._state)
-        return (3, (*words, position), self._gauss)
+    @staticmethod
+    def _words(state: Any, gauss: Any) -> Any:
+        position, *words = _TWISTER.unpack(state)
+        return (3, (*words, position), gauss)
+
+    def keep(self) -> None:
+        """Keeps the state as it is now, where the gate does not."""
+        self._state = self._generator.getstate()
 
     def put_back(self) -> None:
         """Sets the state that was kept last."""
-        self._generator.setstate(self._words() if type(self._state) is bytes else self._state)
+        if self._live is not None and self._gauss is not None:
+            self._state = self._words(self._live, kept(self._gauss))
+        self._generator.setstate(self._state)
 
 
 class NumpyRandom:
     """numpy's global generator."""
 
-    def __init__(self, numpy_random: Any) -> None:
+    def __init__(self, gate: Optional[Gate], numpy_random: Any) -> None:
         self._random = numpy_random
-        self._bits: Any = None
-        self._live: Any = None
-        self._signs: Any = None
-        self._position: Any = None
-        self._normal: Any = None
-        self._seen = (-1, -1)
-        self._state: Any = None
-        self._normal_state = b""
-        self.keep()
+        self._bits = numpy_random.mtrand._rand._bit_generator
+        self._live: Optional[memoryview] = None
+        self._normal: Optional[memoryview] = None
+        self._state = numpy_random.get_state()
+        if gate is not None and type(self._bits).__name__ == "MT19937":
+            address = self._bits.ctypes.state_address
+            normal = _held_back_normal(numpy_random.mtrand._rand, address)
+            if normal is not None:
+                now = self._words(
+                    ctypes.string_at(address, _NUMPY_TWISTER.size),
+                    ctypes.string_at(normal, _NUMPY_NORMAL.size),
+                )
+                if _same_numpy_state(now, self._state):
+                    self._normal = gate.piece(normal, _NUMPY_NORMAL.size)
+                    self._live = gate.piece(address, _NUMPY_TWISTER.size)
+        self.is_native = self._live is not None
+
+    @staticmethod
+    def _words(state: Any, normal_state: Any) -> Any:
+        *words, position = _NUMPY_TWISTER.unpack(state)
+        has_normal, normal = _NUMPY_NORMAL.unpack(normal_state)
+        return ("MT19937", words, position, has_normal, normal)
 
     def keep(self) -> None:
-        """Keeps the state as it is now."""
-        bits = self._random.mtrand._rand._bit_generator
-        if bits is not self._bits:
-            self._find(bits)
-        if self._live is None:
-            self._state = self._random.get_state()
-            return
-        self._normal_state = self._normal.tobytes()
-        first, position = self._signs[0], self._position[0]
-        if first != self._seen[0] or position != self._seen[1]:
-            self._seen = (first, position)
-            self._state = self._live.tobytes()
+        """Keeps the state as it is now, where the gate does not."""
+        self._bits = self._random.mtrand._rand._bit_generator
+        self._state = self._random.get_state()
 
-    def _find(self, bits: Any) -> None:
-        """Learns where the words lie: of a generator, and of the normal that it holds back."""
-        self._bits = bits
-        self._live = None
-        self._seen = (-1, -1)
-        if type(bits).__name__ != "MT19937":
-            return
-        address = bits.ctypes.state_address
-        held_back = _held_back_normal(self._random.mtrand._rand, address)
-        if held_back is None:
-            return
-        live = _window(address, _NUMPY_TWISTER.size)
-        self._normal = _window(held_back, 16)
-        self._normal_state, self._state = self._normal.tobytes(), live.tobytes()
-        if _same_numpy_state(self._words(), self._random.get_state()):
-            self._live = live
-            self._signs = live[:8].cast("Q")
-            self._position = live[4 * _WORDS :].cast("i")
-
-    def _words(self) -> Any:
-        *words, position = _NUMPY_TWISTER.unpack(self._state)
-        has_normal, normal = struct.unpack("i4xd", self._normal_state)
-        return ("MT19937", words, position, has_normal, normal)
+    def check(self) -> None:
+        """Raises Refused where `put_back` would not be exact."""
+        if self._bits is not self._random.mtrand._rand._bit_generator:
+            raise Refused("numpy's generator of random numbers is another one now")
 
     def put_back(self) -> None:
         """Sets the state that was kept last."""
-        self._random.set_state(self._words() if type(self._state) is bytes else self._state)
+        if self._live is not None:
+            self._state = self._words(self._live, self._normal)
+        self._random.set_state(self._state)
 
 
 def _held_back_normal(state: Any, words_address: int) -> Optional[int]:
@@ -149,70 +135,93 @@ def _same_numpy_state(first: Any, second: Any) -> bool:
 class TorchRandom:
     """A `torch.Generator` of any device."""
 
-    def __init__(self, generator: Any) -> None:
+    def __init__(self, gate: Optional[Gate], generator: Any) -> None:
         self._generator = generator
+        self._live: Optional[memoryview] = None
         self._state: Any = None
-        self._signs: Any = None
-        self._seen = (-1, -1, -1, -1)
-        self.keep: Callable[[], None] = self._keep_state
-        if generator.device.type == "cpu":
-            self._signs = _torch_signs(generator)
-            if self._signs is not None:
-                self.keep = self._keep_changed
-        elif generator.device.type == "cuda" and hasattr(generator, "get_offset"):
-            self.keep = self._keep_offset
-        self.keep()
+        self._offset: Optional[Tuple[int, int]] = None
+        device = generator.device.type
+        # On CUDA a state is a seed and an offset; as a tensor it would cost five times as much.
+        self._has_offset = device == "cuda" and hasattr(generator, "get_offset")
+        place = _torch_place(type(generator)) if device == "cpu" else None
+        if gate is not None and place is not None:
+            self._live = gate.piece(generator._cdata + place, _TORCH.size)
+        self.is_native = self._live is not None
+        if not self.is_native:
+            self.keep()
 
-    def _keep_state(self) -> None:
-        self._state = self._generator.get_state()
-
-    def _keep_changed(self) -> None:
-        head, normals = self._signs
-        # Position and first word; whether a normal is held back, of either type.
-        seen = (head[0], head[1], normals[0], normals[3])
-        if seen != self._seen:
-            self._seen = seen
+    def keep(self) -> None:
+        """Keeps the state as it is now, where the gate does not."""
+        if self._has_offset:
+            self._offset = (self._generator.initial_seed(), self._generator.get_offset())
+        else:
             self._state = self._generator.get_state()
 
-    def _keep_offset(self) -> None:
-        # On CUDA a state is a seed and an offset; as a tensor it would cost five times as much.
-        generator = self._generator
-        self._state = (generator.initial_seed(), generator.get_offset())
+    def state(self) -> Any:
+        """What was kept last, as `get_state` has it; None for one that has a seed and an offset."""
+        if self._live is not None:
+            return _torch_state(self._live)
+        return self._state
 
     def put_back(self) -> None:
         """Sets the state that was kept last."""
-        if type(self._state) is tuple:
-            self._generator.manual_seed(self._state[0])
-            self._generator.set_offset(self._state[1])
+        if self._offset is not None:
+            self._generator.manual_seed(self._offset[0])
+            self._generator.set_offset(self._offset[1])
         else:
-            self._generator.set_state(self._state)
-        self._seen = (-1, -1, -1, -1)
+            self._generator.set_state(self.state())
 
 
-def _torch_signs(generator: Any) -> Any:
-    """Where a CPU generator tells that it has changed; None where that cannot be found.
+def _torch_state(raw: Any) -> Any:
+    torch: Any = sys.modules["torch"]
+    seed, left, seeded, following, *rest = _TORCH.unpack(raw)
+    words, (single, has_single, double, has_double) = rest[:_WORDS], rest[_WORDS:]
+    held_back = (double if has_double else 0.0, has_double)
+    state = _TORCH_STATE.pack(
+        seed, left, seeded, following, *words, *held_back, single if has_single else 0.0, has_single
+    )
+    return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
-    The object holds seed, position and words in the order of torch's `mt19937`, and behind them the
-    two normals held back. The words are looked for among its first bytes.
+
+_torch_places: Dict[Any, Optional[int]] = {}
+
+
+def _torch_place(kind: Any) -> Optional[int]:
+    """How far from its address a CPU generator of torch keeps its state; None: not found.
+
+    Found and proved with a generator of our own, also while a normal is held back.
     """
+    if kind not in _torch_places:
+        _torch_places[kind] = _find_torch_place(kind)
+    return _torch_places[kind]
+
+
+def _find_torch_place(kind: Any) -> Optional[int]:
+    torch: Any = sys.modules["torch"]
+    generator = kind()
+    generator.manual_seed(7)
     state = generator.get_state().numpy().tobytes()
-    if len(state) != _TORCH_STATE_BYTES:
+    if len(state) != _TORCH_STATE.size:
         return None
-    left, seeded, following = struct.unpack_from("iiQ", state, 8)
-    words = b"".join(state[24 + 8 * index : 28 + 8 * index] for index in range(_WORDS))
-    raw = ctypes.string_at(generator._cdata, _TORCH_MAX_OFFSET + 4 * _WORDS)
-    at = raw.find(words)
-    if at < 12 or raw[at - 12 : at] != struct.pack("iiI", left, seeded, following):
+    words = struct.pack(f"{_WORDS}I", *_TORCH_STATE.unpack(state)[4 : 4 + _WORDS])
+    place = ctypes.string_at(generator._cdata, _TORCH_MAX_OFFSET + len(words)).find(words)
+    place -= _TORCH_WORDS_AT
+    if place < 0:
         return None
-    address = generator._cdata + at
-    normals = _window(address + 4 * _WORDS, 32)
-    return _window(address - 12, 16).cast("Q"), normals.cast("Q")
+    for dtype in (torch.float64, torch.float32, torch.float64):
+        raw = ctypes.string_at(generator._cdata + place, _TORCH.size)
+        if not torch.equal(_torch_state(raw), generator.get_state()):
+            return None
+        torch.randn(1, dtype=dtype, generator=generator)
+    return place
 
 
 class NumpyGenerator:
     """A `numpy.random.Generator` or `RandomState` that the job made."""
 
-    def __init__(self, generator: Any) -> None:
+    is_native = False
+
+    def __init__(self, gate: Optional[Gate], generator: Any) -> None:
         self._bits = getattr(generator, "bit_generator", None) or generator._bit_generator
         self._state: Any = None
         self.keep()
@@ -229,18 +238,35 @@ class NumpyGenerator:
 class RandomState:
     """Everything that is kept. Not for several threads: the generators are the process's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Optional[Gate] = None) -> None:
+        """With a gate it keeps the state at each mark, else `keep` does when it is called."""
+        self._gate = gate
         self._sources: Dict[int, Any] = {}
-        self._keeps: List[Callable[[], None]] = []
-        self._modules = 0
+        # Of those that the gate does not keep: to be called at each mark.
+        self.keeps: List[Callable[[], None]] = []
         self._found = 0
 
     def keep(self) -> None:
-        """Keeps the state as it is now: about 1 µs for random, numpy and torch on the CPU."""
-        if len(sys.modules) != self._modules:
-            self.look()
-        for keep in self._keeps:
+        """Keeps what the gate does not, as it is now."""
+        self.look()
+        for keep in self.keeps:
             keep()
+
+    def torch_state(self) -> Any:
+        """That of torch's generator of the CPU at the mark; None where there is none."""
+        torch: Any = sys.modules["torch"]
+        source = self._sources.get(id(torch.default_generator))
+        return None if source is None else source.state()
+
+    def check(self) -> None:
+        """Raises Refused where `put_back` would not be exact."""
+        for source in self._sources.values():
+            if isinstance(source, NumpyRandom):
+                source.check()
+        torch: Any = sys.modules.get("torch")
+        devices = _accelerators(torch) if hasattr(torch, "default_generator") else []
+        if any(id(generator) not in self._sources for generator in devices):
+            raise Refused("a device came into use whose random numbers are not kept yet")
 
     def put_back(self) -> None:
         """Sets every generator to what was kept last."""
@@ -249,7 +275,6 @@ class RandomState:
 
     def look(self) -> None:
         """Looks for libraries and devices that came into use since."""
-        self._modules = len(sys.modules)
         self._add(random, PythonRandom)
         numpy_random: Any = sys.modules.get("numpy.random")
         if hasattr(numpy_random, "mtrand"):
@@ -281,9 +306,10 @@ class RandomState:
 
     def _add(self, key: Any, kind: Any, *args: Any) -> None:
         if id(key) not in self._sources:
-            source = kind(*args)
+            source = kind(self._gate, *args)
             self._sources[id(key)] = source
-            self._keeps.append(source.keep)
+            if not source.is_native:
+                self.keeps.append(source.keep)
 
 
 def _accelerators(torch: Any) -> List[Any]:

@@ -11,7 +11,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any, List, Optional, Tuple
 
-from paramedic.recovery.source import Function, Path, Source, Step, blocks_of
+from paramedic.recovery.source import Function, Path, Source, Step, blocks_of, own_text
 
 MIN_RATIO = 0.6  # of two statements' texts, for one to be taken for an edited form of the other
 
@@ -48,10 +48,14 @@ def follow(before: Source, function: Function, path: Path, now: Source) -> Optio
         pairs = [(step.statement, step.statement) for step in path]
         return Moved(function, path, pairs=pairs)
     moved = Moved(target, [])
+    # Text that is the same has the same statements, in the same places.
+    is_same = function.kind != "module" and own_text(before, function) == own_text(now, target)
     block, owner, name = target.body, None, "body"
     for depth, step in enumerate(path):
         is_last = depth == len(path) - 1
-        at, changed = _align(step.block, step.at, block, is_last)
+        at, changed = step.at, False
+        if not is_same:
+            at, changed = _align(step.block, step.at, block, is_last)
         moved.changed = moved.changed or changed
         if is_last:
             if at >= len(block):

@@ -367,9 +367,10 @@ def _loop_to_rewind(standings: List[Standing]) -> Tuple[Standing, int, bool]:
 def _rewinder() -> Any:
     try:
         from paramedic.recovery import rewind
-    except ImportError:
+
+        return rewind.rewinder()
+    except (ImportError, Refused):
         return None
-    return rewind.rewinder()
 
 
 def _chosen(repair: Repair, standings: List[Standing]) -> Standing:

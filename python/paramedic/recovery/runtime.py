@@ -54,8 +54,8 @@ class Runtime:
     hold = staticmethod(contexts.hold)
     hold_async = staticmethod(contexts.hold_async)
     enter_again = staticmethod(contexts.enter_again)
-    iteration_started = staticmethod(marks.iteration_started)
-    loop_entered = staticmethod(marks.loop_entered)
+    iteration_started: marks.Mark
+    loop_entered: marks.Mark
     token = TOKEN
     if sys.version_info >= (3, 10):
         aiter = staticmethod(builtins.aiter)
@@ -205,6 +205,9 @@ class Runtime:
         from paramedic.recovery import script
 
         script.trim_what_is_shown()
+
+
+marks.connect(Runtime)
 
 
 def _load_and_meet(*arguments: Any) -> Optional[Leave]:

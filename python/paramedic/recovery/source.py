@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import types
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 Position = Tuple[int, int]
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
@@ -68,7 +68,7 @@ class Source:
     file: str  # as in co_filename
     text: bytes
     tree: ast.Module
-    code: types.CodeType  # compiled from the untouched tree
+    code: types.CodeType  # compiled from the untouched tree; holds that of the functions
     functions: List[Function] = field(default_factory=list)
     facts: Dict[str, Any] = field(default_factory=dict)  # what others keep about this version
 
@@ -101,7 +101,11 @@ class Source:
 def parse(file: str, text: bytes) -> Source:
     """Reads a source file; raises what the compiler raises on it."""
     code = compile(text, file, "exec", dont_inherit=True)
-    tree = ast.parse(text, file)
+    return of_tree(file, text, ast.parse(text, file), code)
+
+
+def of_tree(file: str, text: bytes, tree: ast.Module, code: types.CodeType) -> Source:
+    """A file that is parsed and compiled already; `tree` is taken over."""
     if _needs_normal_form(tree, text):
         tree = _Normal().visit(tree)
     source = Source(file, text, tree, code)
@@ -110,6 +114,14 @@ def parse(file: str, text: bytes) -> Source:
     for function in source.functions:
         _number(function)
     return source
+
+
+def future_flags(flags: int) -> int:
+    """The `__future__` features among the flags of a code object, as the compiler takes them."""
+    import __future__
+
+    features = (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+    return sum({flags & feature for feature in features})
 
 
 def _needs_normal_form(tree: ast.Module, text: bytes) -> bool:
@@ -265,6 +277,17 @@ def _number(function: Function) -> None:
         if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler)):
             number += 1
             node.__dict__["slot"] = number
+        elif isinstance(node, _SIMPLE):
+            node.__dict__["is_whole"] = True
+
+
+# These statements hold no others, and are compiled as they stand in the file.
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete, ast.Raise)
+
+
+def is_whole(node: ast.AST) -> bool:
+    """Whether a node and all that is in it are of the file."""
+    return "is_whole" in node.__dict__
 
 
 def number_of(node: ast.AST) -> int:
@@ -282,6 +305,20 @@ def begin_of(node: Any) -> Position:
         # The `@` stands before the expression; nothing else does on that line.
         return decorators[0].lineno, 0
     return node.lineno, node.col_offset
+
+
+def own_text(source: Source, function: Function) -> bytes:
+    """The lines of a function, without those of functions and classes inside it."""
+    lines = source.lines
+    node: Any = function.node
+    first, last = begin_of(node)[0], node.end_lineno or node.lineno
+    inner: Set[int] = set()
+    for one in own_statements(node.body):
+        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+            inner.update(range(begin_of(one)[0], (one.end_lineno or 0) + 1))
+    kept = [lines[i - 1] for i in range(first, last + 1) if i not in inner]
+    indent = min((len(one) - len(one.lstrip()) for one in kept if one.strip()), default=0)
+    return b"\n".join(one[indent:].rstrip() for one in kept if one.strip())
 
 
 def contains(node: Any, position: Position) -> bool:

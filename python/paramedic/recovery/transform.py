@@ -22,6 +22,8 @@ from paramedic.recovery.source import (
     Function,
     Source,
     children_of,
+    future_flags,
+    is_whole,
     number_of,
     own_nodes,
     own_statements,
@@ -330,7 +332,10 @@ class Transform:
 
     def trains(self, node: Any) -> bool:
         """Whether an iteration of the loop is a training step."""
-        return trains(node.body, self._steppers)
+        found: Optional[bool] = node.__dict__.get("trains")
+        if found is None:
+            found = node.__dict__["trains"] = trains(node.body, self._steppers)
+        return found
 
     # ------------------------------------------------------------------ with and try
 
@@ -529,6 +534,8 @@ def without_lines(tree: ast.Module) -> ast.Module:
     stack: List[Any] = [tree]
     while stack:
         node = stack.pop()
+        if is_whole(node):
+            continue
         if isinstance(node, _LOCATED) and getattr(node, "lineno", None) is None:
             node.lineno = node.end_lineno = node.col_offset = node.end_col_offset = -1
         stack.extend(children_of(node))
@@ -543,13 +550,9 @@ def compiled(tree: ast.Module, file: str, of_flags: int) -> types.CodeType:
 
     Warnings about the file were told when it was parsed.
     """
-    import __future__
-
     import warnings
 
-    flags = 0
-    for name in __future__.all_feature_names:
-        flags |= of_flags & getattr(__future__, name).compiler_flag
+    flags = future_flags(of_flags)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code: types.CodeType = compile(tree, file, "exec", flags, dont_inherit=True)

@@ -2,9 +2,10 @@
 
 Kept before the first backward pass or optimizer step of an iteration: until then nobody changes
 them. Values are copied where that is worth its cost (pace.py). Otherwise the versions of all
-tensors are kept, which tell whether anything changed; where even that costs too much, the versions
-of the weights alone. What the containers hold is kept with the values: state that a first step
-made is taken away again, and learning rates, counters and histories (LBFGS) are as they were.
+tensors tell whether anything changed: they follow from the number of steps (versions.py), or are
+kept; where even that costs too much, those of the weights alone. What the containers hold is kept
+with the values: state that a first step made is taken away again, and learning rates, counters and
+histories (LBFGS) are as they were.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import sys
 import weakref
 from itertools import chain
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from paramedic.recovery.crash import Refused
-from paramedic.recovery.pace import TINY_NS, TINY_SHARE, Allowance, Pace
+from paramedic.recovery.pace import Allowance, Pace
 from paramedic.recovery.tensors import Copies
+from paramedic.recovery.versions import Pattern
 
 MAX_DEPTH = 5  # attributes → state → one weight's → history → tensor
 FLAT_DEPTH = 1  # state → one weight's
@@ -26,6 +28,8 @@ FOREIGN_SHARE = 0.1
 # Versions only tell that a step had not begun its work: that is worth less than a copy.
 NOTING_NS = 5_000
 NOTING_SHARE = 0.01
+# So often they are looked at, whatever that costs, to find the rule that they follow.
+LEARNING_LOOKS = 8
 _NUMBERS = frozenset((int, float, bool, str, type(None)))
 
 
@@ -83,6 +87,9 @@ class Objects:
         known = {id(reference()) for reference in self._references}
         self._references += [weakref.ref(thing) for thing in things if id(thing) not in known]
 
+    def __bool__(self) -> bool:
+        return any(reference() is not None for reference in self._references)
+
     def keep(self) -> None:
         """Keeps what there is now: 1-2 µs each."""
         self._kept = None
@@ -106,7 +113,8 @@ class Objects:
 class Weights:
     """The weights and state of one optimizer. The optimizer itself is held weakly."""
 
-    def __init__(self, pace: Pace, optimizer: Any) -> None:
+    def __init__(self, pace: Pace, optimizer: Any, on_death: Callable[[], None]) -> None:
+        self._on_death = on_death
         self.reference = weakref.ref(optimizer, self._died)
         self.name = type(optimizer).__name__
         # Set when its step began in this iteration.
@@ -121,6 +129,11 @@ class Weights:
         self._had_state = False
         self._step: Any = None
         self._stock = False
+        self._pattern = Pattern()
+        # The number of steps before this iteration, where nothing was kept but the pattern.
+        self._steps_before: Optional[int] = None
+        # Whether the next iteration may do without a look.
+        self.is_regular = False
         # What `_kept` was made of; empty where it has to be made each time.
         self._signature: List[int] = []
 
@@ -130,30 +143,40 @@ class Weights:
         groups = [] if optimizer is None else optimizer.param_groups
         return [parameter for group in groups for parameter in group["params"]]
 
-    def keep(self, parameters: List[Any]) -> None:
-        """Keeps what there is now; `parameters` as `parameters()` gives them."""
+    def keep(self, parameters: List[Any], steps: int) -> None:
+        """Keeps what there is now; `parameters` as `parameters()` gives them, after so many steps
+        (-1: not counted)."""
         optimizer = self.reference()
         if optimizer is None:
             return
-        self.stepped = self._copied = False
+        self.stepped = self._copied = self.is_regular = False
+        self._steps_before = None
         self._versions = []
         self._had_state = bool(optimizer.state)
         step = vars(optimizer).get("step") or type(optimizer).step
         if step is not self._step:
             self._step, self._stock = step, _is_stock(optimizer, step)
         stock = self._stock and not _has_hooks(optimizer)
-        tiny = (TINY_NS, TINY_SHARE) if stock else (FOREIGN_NS, FOREIGN_SHARE)
+        tiny = (0, 0) if stock else (FOREIGN_NS, FOREIGN_SHARE)
         if self._copying.grants(*tiny) and self._copying.paid(self._copy, optimizer):
             return
-        if self._noting.grants(NOTING_NS, NOTING_SHARE) and self._noting.paid(
-            self._note, optimizer
-        ):
+        learns = stock and steps >= 0 and self._pattern.looks < LEARNING_LOOKS
+        if learns or self._noting.grants(NOTING_NS, NOTING_SHARE):
+            self._noting.paid(self._note, optimizer)
+            if stock and steps >= 0 and self._kept is not None:
+                self._pattern.look(self._kept.tensors, steps)
+                self.is_regular = self._pattern.is_known and self._kept.flat
             return
         self._kept = kept = Kept()
         self._signature = []
         for group in optimizer.param_groups:
             kept.add(group, MAX_DEPTH)  # the numbers in it alone
         self._versions = [parameter._version for parameter in parameters]
+
+    def follow(self, steps: int) -> None:
+        """Keeps nothing: so many steps were taken, and `is_regular` says what that means."""
+        self.stepped = self._copied = False
+        self._steps_before = steps
 
     def _copy(self, optimizer: Any) -> bool:
         self._copied = self._copies.take(self._describe(optimizer).tensors)
@@ -187,15 +210,20 @@ class Weights:
 
     def check(self) -> None:
         """Raises Refused where `put_back` could not be exact."""
-        if self._kept is None or self._copied or self.reference() is None:
+        optimizer = self.reference()
+        if self._kept is None or self._copied or optimizer is None:
             return
-        tensors = self._kept.tensors or self.parameters()
-        now = [tensor._version for tensor in tensors]
-        changed = sum(before != after for before, after in zip(self._versions, now))
+        if self._steps_before is not None:
+            tensors = self._describe(optimizer).tensors
+            changed = self._pattern.changed(tensors, self._steps_before)
+        else:
+            tensors = self._kept.tensors or self.parameters()
+            versions = zip(self._versions, tensors)
+            changed = sum(before != tensor._version for before, tensor in versions)
         if changed:
             raise Refused(
-                f"{changed} of {len(now)} weights and states of {self.name} were changed in this "
-                "iteration, and copies of them would have cost more than the snapshot budget"
+                f"{changed} of {len(tensors)} weights and states of {self.name} were changed in "
+                "this iteration, and copies of them would have cost more than the snapshot budget"
             )
         if self.stepped and self._had_state and not self._kept.tensors:
             raise Refused(
@@ -206,8 +234,10 @@ class Weights:
     def put_back(self) -> None:
         """Gives weights and state the values they had; state that was made since is gone."""
         optimizer = self.reference()
-        if self._kept is None or optimizer is None:
+        if self._kept is None or optimizer is None or self._steps_before is not None:
             return
+        self._pattern.forget()
+        self.is_regular = False
         self._kept.put_back()
         if self._copied:
             self._copies.put_back()
@@ -217,6 +247,8 @@ class Weights:
     def _died(self, reference: Any) -> None:
         self._kept = None
         self._copies.drop()
+        self._pattern.forget()
+        self._on_death()
 
 
 def _has_hooks(optimizer: Any) -> bool:

@@ -66,9 +66,12 @@ class NanOrigin:
         self._alarms = 0
         self._found = False
         self._told = False
-        # The random state at the start of a step, and that step.
+        # The random state at the start of a step, and that step; as long as recovery marks
+        # iterations it is kept there, and once is enough.
         self._random_state: Any = None
         self._random_step = -1
+        self._marks = 0
+        self._is_marked = False
         self._get_random_state = session.torch.default_generator.get_state
         # By optimizer: how many groups it had, and the parameter to look at.
         self._watched: Dict[int, Tuple[int, "weakref.ref[Any]"]] = {}
@@ -76,14 +79,28 @@ class NanOrigin:
         session.on_fork.append(self._watched.clear)
 
     def keep_random_state(self) -> None:
-        """The state at the start of an iteration: 5 KB, about 5 µs."""
-        if not self._found and self._tap.on:
+        """The state at the start of an iteration: 5 KB, about 5 µs, unless recovery keeps it."""
+        if self._found or not self._tap.on:
+            return
+        recovery: Any = sys.modules.get("paramedic.recovery.rewind")
+        marks = 0 if recovery is None else recovery.marks()
+        self._is_marked, self._marks = marks > self._marks, marks
+        if not self._is_marked:
             self._random_state = self._get_random_state()
             self._random_step = self._session.step
 
-    def wants_random_state(self) -> bool:
-        """Whether every step's is wanted: an alarm was not explained, the next one may be."""
-        return 0 < self._alarms < MAX_ALARMS and not self._found
+    def wants_random_state(self, costs_little: bool) -> bool:
+        """Whether every step's is wanted, which costs little or more: an alarm was not explained,
+        and the next one may be."""
+        if self._is_marked:
+            return False
+        return costs_little or (0 < self._alarms < MAX_ALARMS and not self._found)
+
+    def _random_state_now(self) -> Any:
+        if self._is_marked:
+            return sys.modules["paramedic.recovery.rewind"].rewinder().torch_random_state()
+        # Of another step it is no better than the one there is now.
+        return self._random_state if self._random_step == self._session.step else None
 
     def loss_alarm(self, spot: Place, frame: Any, value: float) -> None:
         """A loss is not finite; its backward pass has not begun."""
@@ -254,8 +271,7 @@ class NanOrigin:
                 # Compiled code is one operation to the recorder; and compiling takes long.
                 torch.compiler.set_stance("force_eager")
             batch = self._loaders.batch
-            # Of another step it is no better than the one there is now.
-            state = self._random_state if self._random_step == self._session.step else None
+            state = self._random_state_now()
             replay = nan_replay.Replay(torch, self._source, self._models, state)
             replay.prepare = lambda: _give_batch_again(batch)
             answer = replay.search(alarm, frame, self._steps.optimizers())

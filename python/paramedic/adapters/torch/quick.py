@@ -21,9 +21,10 @@ from paramedic.adapters.torch.session import Session
 
 # What a stretch may keep back from the ring: a job that is killed loses no more than this.
 STRETCH_NS = 100_000_000
-# The random state is kept at each step (5 µs): the search for a NaN repeats the iteration, and a
-# batch that was drawn at random is not the same without it. Of shorter steps than these, where it
-# would cost more than 1 %, only at the beginning, when most NaNs are born.
+# Where recovery does not keep it, the random state is kept at each step (5 µs): the search for a
+# NaN repeats the iteration, and a batch that was drawn at random is not the same without it. Of
+# shorter steps than these, where it would cost more than 1 %, only at the beginning, when most NaNs
+# are born.
 RANDOM_STATE_FROM_NS = 500_000
 RANDOM_STATE_STEPS = 2000
 VALUES = 6  # of a gradient, looked at in each step; a NaN of the pass is in most units of a layer
@@ -84,9 +85,10 @@ class Quick:
         self.step_ns = 0.0
         # The hook after a step: it is out of the way during a stretch.
         self.post_hook: Optional[GlobalHook] = None
-        # Set by the search for a NaN: keeps the random state; and whether it wants each step's.
+        # Set by the search for a NaN: keeps the random state; and whether it wants each step's,
+        # asked with whether that costs little.
         self.keep_random_state: Callable[[], None] = _nothing
-        self.wants_random_state: Callable[[], bool] = lambda: False
+        self.wants_random_state: Callable[[bool], bool] = lambda costs_little: False
         session.on_fork.append(self._reset)
 
     def note_line(self, caller: Any, line: Line) -> None:
@@ -115,10 +117,8 @@ class Quick:
         self._parameter = parameter if parameter is not None else _NoParameter
         self._rates, self._rate_numbers = rates, rate_numbers
         self._last_step = probe.next_due(session.step - 1) - 1
-        self._keep_random = (
-            self.step_ns >= RANDOM_STATE_FROM_NS
-            or session.step < RANDOM_STATE_STEPS
-            or self.wants_random_state()
+        self._keep_random = self.wants_random_state(
+            self.step_ns >= RANDOM_STATE_FROM_NS or session.step < RANDOM_STATE_STEPS
         )
         self._steps = 0
         self._timed_ns = 0
