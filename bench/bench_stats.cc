@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "stats/fingerprint.h"
 #include "stats/kernels.h"
 
 namespace paramedic::stats {
@@ -164,15 +165,18 @@ void measure(const Kernels& kernels, const void* data, DType dtype, size_t repea
     const auto keep = [](const TensorStats& stats) { sink = sink ^ stats.zero; };
     std::vector<std::function<void()>> works = {
         [&] { keep(compute_stats_with(kernels, view)); },
-        [&] { keep(compute_stats_with(kernels, view, &histogram)); }};
+        [&] { keep(compute_stats_with(kernels, view, &histogram)); },
+        [&] { sink = sink ^ fingerprint_with(kernels, view); }};
     for (const Read read : reads()) {
       works.emplace_back([=] { sink = sink ^ read(data, bytes); });
     }
     const std::vector<double> rate = rates(works, bytes, repeats);
-    const double floor = *std::max_element(rate.begin() + 2, rate.end());
+    const double floor = *std::max_element(rate.begin() + 3, rate.end());
     std::printf(
-        "%-9s %8zu kB   read %6.1f GB/s   stats %5.1f = %.2f   with histogram %5.1f = %.2f\n",
-        dtype_name(dtype), bytes >> 10, floor, rate[0], rate[0] / floor, rate[1], rate[1] / floor);
+        "%-9s %8zu kB   read %6.1f GB/s   stats %5.1f = %.2f   with histogram %5.1f = %.2f   "
+        "fingerprint %5.1f = %.2f\n",
+        dtype_name(dtype), bytes >> 10, floor, rate[0], rate[0] / floor, rate[1], rate[1] / floor,
+        rate[2], rate[2] / floor);
   }
 }
 

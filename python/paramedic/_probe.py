@@ -147,6 +147,10 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
             ctypes.c_double,
         ],
     ),
+    "paramedic_fingerprint": (
+        None,
+        [_tensors_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64)],
+    ),
     "paramedic_event": (
         ctypes.c_int32,
         [_probe_p, ctypes.c_uint8, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p],
@@ -349,6 +353,13 @@ class Probe:
         """Records and answers the number that lies at address `data`."""
         value: float = self._scalar_at(self._handle, MODE_TRAIN, step, number, data, dtype, divisor)
         return value
+
+    def fingerprint(self, tensors: Any, count: int, into: Any) -> None:
+        """Writes fingerprints of the first `count` of an array of Tensor to an array of c_uint64.
+
+        They do not depend on the divisor or the number of a tensor.
+        """
+        self._library.paramedic_fingerprint(tensors, count, into)
 
     def event(self, step: int, kind: str, fields: Dict[str, Any], mode: int = MODE_TRAIN) -> None:
         """Records an event, after the numbers before it; `fields` becomes a JSON object."""

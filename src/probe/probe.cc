@@ -22,6 +22,7 @@
 #include "probe/tensor_input.h"
 #include "record/ring_writer.h"
 #include "record/try_lock.h"
+#include "stats/fingerprint.h"
 #include "stats/tensor_stats.h"
 
 static_assert(PARAMEDIC_MAX_DIMS == paramedic::stats::kMaxDims);
@@ -288,6 +289,14 @@ double paramedic_scalar_at(paramedic_probe* probe, uint8_t mode, int64_t step, i
     record_scalars(probe, {RecordType::kScalars, mode_of(mode), step, 0}, &id, &value, 1);
     return value;
   });
+}
+
+void paramedic_fingerprint(const paramedic_tensor* tensors, int32_t count, uint64_t* fingerprints) {
+  if (tensors == nullptr || fingerprints == nullptr) return;
+  for (int32_t i = 0; i < count; i++) {
+    const auto view = paramedic::probe::view_of(tensors[i]);
+    fingerprints[i] = view ? paramedic::stats::fingerprint(*view) : 0;
+  }
 }
 
 int32_t paramedic_event(paramedic_probe* probe, uint8_t mode, int64_t step, const char* kind,

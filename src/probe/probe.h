@@ -93,6 +93,11 @@ int32_t paramedic_scalars_of_steps(paramedic_probe* probe, uint8_t mode, const i
 double paramedic_scalar_at(paramedic_probe* probe, uint8_t mode, int64_t step, int32_t id,
                            uint64_t data, uint8_t dtype, double divisor);
 
+/* Writes a 64-bit fingerprint of the bits of each of `count` tensors to `fingerprints`: the same
+ * for equal bits in the same order, on any machine; 0 for a tensor that is all zero, has no
+ * element, or cannot be read. id, unit_dim and divisor are not looked at. Needs no probe. */
+void paramedic_fingerprint(const paramedic_tensor* tensors, int32_t count, uint64_t* fingerprints);
+
 /* Records an event: `kind` of at most 64 bytes, `json` of at most 256 KiB. 1 if recorded. */
 int32_t paramedic_event(paramedic_probe* probe, uint8_t mode, int64_t step, const char* kind,
                         const char* json);

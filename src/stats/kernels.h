@@ -29,6 +29,16 @@ struct RunMarks {
   uint64_t inside = 0;
 };
 
+// The two sums of the fingerprint (fingerprint.cc), for the lower and the upper half of each 64-bit
+// word of a block: a half has room to be weighted before anything of it is carried out.
+struct FingerprintLanes {
+  static constexpr size_t kWords = 8;
+  static constexpr size_t kLanes = 2 * kWords;  // the lower halves, then the upper ones
+  static constexpr size_t kBlockBytes = kWords * sizeof(uint64_t);
+  uint64_t plain[kLanes] = {};
+  uint64_t weighted[kLanes] = {};
+};
+
 // All element types are computed in one of two: float32 (float16, bfloat16, 16-bit integers) or
 // float64 (32- and 64-bit integers). `decode` gets them there, at most kChunk elements a call.
 struct Kernels {
@@ -57,6 +67,9 @@ struct Kernels {
   // All elements belong to one unit.
   RunMarks (*mark_run_f32)(const float* x, size_t count, float low, float high);
   RunMarks (*mark_run_f64)(const double* x, size_t count, double low, double high);
+
+  // Adds `count` blocks of kBlockBytes, which may lie at any address.
+  void (*add_blocks)(const std::byte* blocks, size_t count, FingerprintLanes& into);
 };
 
 // The plain loops that every other set is tested against (stats_scalar.cc).

@@ -63,6 +63,7 @@ constexpr Kernels kScalar = {
     .mark_row_f64 = mark_row<double>,
     .mark_run_f32 = mark_run<float, uint32_t>,
     .mark_run_f64 = mark_run<double, uint64_t>,
+    .add_blocks = add_blocks,
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ C_TYPES: Dict[str, Any] = {
     "paramedic_gate*": ctypes.c_void_p,
     "void**": ctypes.c_void_p,
     "int64_t*": ctypes.POINTER(ctypes.c_int64),
+    "uint64_t*": ctypes.POINTER(ctypes.c_uint64),
     "int32_t*": ctypes.POINTER(ctypes.c_int32),
     "double*": ctypes.POINTER(ctypes.c_double),
 }
