@@ -240,19 +240,23 @@ def rank_from_env() -> Tuple[int, int]:
     return 0, 1
 
 
+def overhead_budget() -> float:
+    """The share of step time that may be spent; 0 = no limit."""
+    try:
+        return float(os.environ.get("PARAMEDIC_OVERHEAD_BUDGET", "0.01"))
+    except ValueError:
+        return 0.01
+
+
 def _options(rank: int, world_size: int) -> Options:
     environ = os.environ
-    try:
-        budget = float(environ.get("PARAMEDIC_OVERHEAD_BUDGET", "0.01"))
-    except ValueError:
-        budget = 0.01
     return Options(
         ctypes.sizeof(Options),
         _first_int(["PARAMEDIC_RING_BYTES"], 0),
         os.fsencode(environ.get("PARAMEDIC_RING_DIR", environ.get("PARAMEDIC_RUN", ""))),
         environ.get("PARAMEDIC_RUN_ID", "").encode(),
         environ.get("PARAMEDIC_PLAN", "").encode(),
-        budget,
+        overhead_budget(),
         rank,
         world_size,
     )

@@ -1,8 +1,8 @@
 """The adapter for PyTorch (2.0 and newer): attached right after `torch` was first imported.
 
 Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
-`activations`, `loader`, `phases`, `zero_grad`, `nan_origin`. They share a `Session`, and meet here
-only.
+`activations`, `loader`, `phases`, `zero_grad`, `nan_origin`, `replicas`. They share a `Session`,
+and meet here only.
 """
 
 import functools
@@ -22,6 +22,7 @@ from paramedic.adapters.torch.nan_origin import NanOrigin
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
+from paramedic.adapters.torch.replicas import Replicas
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
@@ -72,14 +73,16 @@ class Adapter:
         self.steps.sentinel = nan_origin.quick_sentinel
         quick.keep_random_state = nan_origin.keep_random_state
         quick.wants_random_state = nan_origin.wants_random_state
+        replicas = Replicas(session, source, models, self.origins, definitions)
+        quick.next_wanted = replicas.next_wanted
         self.activations = Activations(session, models, definitions)
         self.steps.backward_ns = lambda: self.losses.backward_ns
         zero_grad = ZeroGrad(session, models)
         self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])
         self.losses.after.append(zero_grad.after_backward)
         self.steps.is_looking = zero_grad.is_looking
-        self.steps.before_update.append(zero_grad.before_update)
-        self.steps.after_update.append(zero_grad.after_update)
+        self.steps.before_update.extend([zero_grad.before_update, replicas.before_update])
+        self.steps.after_update.extend([replicas.after_update, zero_grad.after_update])
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
         session.on_step_open.append(self.activations.follow_step)
 

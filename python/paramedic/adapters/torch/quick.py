@@ -8,6 +8,7 @@ it was when the stretch began (another line, another optimizer, a closure, a num
 finite) leaves the short way; the rest of that step goes the usual one, which decides what it means.
 """
 
+import sys
 import weakref
 from _thread import get_ident
 from math import nan
@@ -89,6 +90,8 @@ class Quick:
         # asked with whether that costs little.
         self.keep_random_state: Callable[[], None] = _nothing
         self.wants_random_state: Callable[[bool], bool] = lambda costs_little: False
+        # Set by the fingerprints: the first step from the one given on that they have to see.
+        self.next_wanted: Callable[[int], int] = lambda step: sys.maxsize
         session.on_fork.append(self._reset)
 
     def note_line(self, caller: Any, line: Line) -> None:
@@ -116,7 +119,8 @@ class Quick:
         self._probe = probe
         self._parameter = parameter if parameter is not None else _NoParameter
         self._rates, self._rate_numbers = rates, rate_numbers
-        self._last_step = probe.next_due(session.step - 1) - 1
+        due = probe.next_due(session.step - 1) - 1
+        self._last_step = min(due, self.next_wanted(session.step))
         self._keep_random = self.wants_random_state(
             self.step_ns >= RANDOM_STATE_FROM_NS or session.step < RANDOM_STATE_STEPS
         )

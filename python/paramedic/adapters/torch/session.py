@@ -44,6 +44,9 @@ class Session:
         self.torch = torch
         self.probe: Optional[_probe.Probe] = None
         self.off = False
+        # Of the job, once the ring is open.
+        self.rank = 0
+        self.world_size = 1
         # Of the thread that trains; 0 before the ring is open.
         self.thread = 0
         self.step = 0
@@ -128,8 +131,8 @@ class Session:
         if self._is_loader_worker():
             self.off = True
             return False
-        rank, world_size = self._rank()
-        self.probe, why = _probe.open_probe(rank, world_size)
+        self.rank, self.world_size = self._rank()
+        self.probe, why = _probe.open_probe(self.rank, self.world_size)
         if self.probe is None:
             self.off = True
             if os.environ.get("PARAMEDIC_DEBUG"):
