@@ -67,6 +67,13 @@ void use(const Record& record, const RingReader& reader) {
   for (const ScalarItem& item : record.scalars) check(item.id < definitions);
   for (const HistogramBin& bin : record.bins) check(bin.bin < paramedic::stats::Histogram::kBins);
   check(record.offset_bytes + record.piece.size() <= record.total_bytes || record.piece.empty());
+  if (record.type == RecordType::kCollectiveEntered) {
+    const CollectiveItem& item = record.collective;
+    check(item.group < definitions && item.operation < definitions && item.number >= 0);
+    check(item.where < definitions || item.where == kNoDefinition);
+    for (const int64_t size : record.sizes) check(size >= 0);
+  }
+  if (record.type == RecordType::kCollectiveLeft) check(record.left.group < definitions);
   touch(record.piece);
   touch(paramedic::as_bytes(record.event_kind));
   touch(paramedic::as_bytes(record.event_json));

@@ -52,6 +52,7 @@ class FuzzRun {
     (void)reader->read_events([](const EventRow&) { return true; });
     (void)reader->read_model([](const ModelRow&) { return true; });
     (void)reader->read_tensor_pieces([](const TensorPieceRow&) { return true; });
+    (void)reader->read_collectives([](const CollectiveRow&) { return true; });
     (void)reader->read_metrics([](const MetricRow&) { return true; });
     (void)reader->read_findings();
     RowSink sink;

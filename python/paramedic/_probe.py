@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-VERSION = 3
+VERSION = 4
 MAX_DIMS = 8
 NO_UNITS = 255
 MAX_PENDING = 256  # numbers kept before they are written
@@ -25,7 +25,10 @@ MODE_TRAIN, MODE_EVAL, MODE_PREDICT, MODE_GLOBAL = range(4)
     KIND_OPTIMIZER_STATE,
     KIND_SCALAR,
     KIND_OTHER,
-) = range(8)
+    KIND_GROUP,
+    KIND_OPERATION,
+    KIND_CALL_SITE,
+) = range(11)
 DUE_WEIGHT = 1 << KIND_WEIGHT
 DUE_GRADIENT = 1 << KIND_GRADIENT
 DUE_ACTIVATION = 1 << KIND_ACTIVATION
@@ -83,6 +86,23 @@ class Tensor(ctypes.Structure):
     ]
 
 
+class Collective(ctypes.Structure):
+    """paramedic_collective."""
+
+    _fields_ = [
+        ("group", ctypes.c_uint32),
+        ("operation", ctypes.c_uint32),
+        ("where", ctypes.c_uint32),
+        ("peer", ctypes.c_int32),
+        ("bytes", ctypes.c_uint64),
+        ("dtype", ctypes.c_uint8),
+        ("ndim", ctypes.c_uint8),
+        ("asynchronous", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 5),
+        ("sizes", ctypes.c_int64 * MAX_DIMS),
+    ]
+
+
 class AuditWatch(ctypes.Structure):
     """paramedic_audit_watch; `follow` gets the event's name and its arguments."""
 
@@ -107,6 +127,7 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
         [ctypes.POINTER(Options), ctypes.c_char_p, ctypes.c_uint32],
     ),
     "paramedic_probe_close": (None, [_probe_p]),
+    "paramedic_probe_finish": (None, [_probe_p]),
     "paramedic_define": (
         ctypes.c_int32,
         [
@@ -154,6 +175,14 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
     "paramedic_event": (
         ctypes.c_int32,
         [_probe_p, ctypes.c_uint8, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p],
+    ),
+    "paramedic_collective_enter": (
+        ctypes.c_int32,
+        [_probe_p, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(Collective)],
+    ),
+    "paramedic_collective_leave": (
+        ctypes.c_int32,
+        [_probe_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32],
     ),
     "paramedic_step_done": (
         None,

@@ -25,6 +25,7 @@ TABLES = (
     "metrics",
     "findings",
     "repairs",
+    "collectives",
 )
 
 # src/store/segment_format.h.

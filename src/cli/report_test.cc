@@ -75,6 +75,9 @@ class FakeReader : public store::RunReader {
   Status read_tensor_pieces(const std::function<bool(const store::TensorPieceRow&)>&) override {
     return {};
   }
+  Status read_collectives(const std::function<bool(const store::CollectiveRow&)>&) override {
+    return {};
+  }
   Status read_metrics(const std::function<bool(const store::MetricRow&)>&) override { return {}; }
   Status read_repairs(const std::function<bool(const store::RepairRow&)>& row) override {
     return all(repairs, row);

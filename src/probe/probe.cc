@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "probe/budget.h"
 #include "probe/capture.h"
+#include "probe/collectives.h"
 #include "probe/plan.h"
 #include "probe/schedule.h"
 #include "probe/tensor_input.h"
@@ -47,7 +48,8 @@ struct paramedic_probe {  // NOLINT(readability-identifier-naming): the name of 
         plan(std::move(parsed)),
         budget(overhead_budget),
         schedule(plan, budget),
-        capturer(plan, *ring, paramedic::real_clock()) {}
+        capturer(plan, *ring, paramedic::real_clock()),
+        collectives(*ring) {}
 
   std::unique_ptr<paramedic::record::RingWriter> ring;
   const paramedic::probe::Plan plan;
@@ -56,6 +58,7 @@ struct paramedic_probe {  // NOLINT(readability-identifier-naming): the name of 
   paramedic::probe::Schedule schedule;
   TryLock capture_lock;  // of Capturer::capture
   Capturer capturer;
+  paramedic::probe::Collectives collectives;
 
   // 0: works, 1: `error` is being written, 2: off.
   std::atomic<int> off = 0;
@@ -221,10 +224,14 @@ void paramedic_probe_close(paramedic_probe* probe) {
   delete probe;
 }
 
+void paramedic_probe_finish(paramedic_probe* probe) {
+  if (probe != nullptr) probe->ring->close();
+}
+
 int32_t paramedic_define(paramedic_probe* probe, uint8_t kind, uint8_t dtype, uint8_t ndim,
                          const int64_t* sizes, const char* name) {
   return guarded<int32_t>(probe, -1, [&]() -> int32_t {
-    if (kind >= paramedic::record::kKindCount || name == nullptr) return -1;
+    if (kind >= paramedic::record::kDefinitionKindCount || name == nullptr) return -1;
     paramedic::record::DefinitionSpec spec;
     spec.kind = static_cast<Kind>(kind);
     spec.name = {name, strnlen(name, paramedic::record::kNameBytesMax + 1)};
@@ -239,7 +246,9 @@ int32_t paramedic_define(paramedic_probe* probe, uint8_t kind, uint8_t dtype, ui
         return -1;
       }
     }
-    const std::optional<uint32_t> id = probe->capturer.define(spec);
+    const std::optional<uint32_t> id = kind < paramedic::record::kKindCount
+                                           ? probe->capturer.define(spec)
+                                           : probe->collectives.define(spec);
     return id ? static_cast<int32_t>(*id) : -1;
   });
 }
@@ -319,6 +328,19 @@ int32_t paramedic_event(paramedic_probe* probe, uint8_t mode, int64_t step, cons
                                         paramedic::as_bytes(json_text)};
     return probe->ring->append({RecordType::kEvent, mode_of(mode), step, 1}, parts) ? 1 : 0;
   });
+}
+
+int32_t paramedic_collective_enter(paramedic_probe* probe, int64_t step, int64_t number,
+                                   const paramedic_collective* call) {
+  return guarded<int32_t>(probe, 0, [&]() -> int32_t {
+    return call != nullptr && probe->collectives.enter(step, number, *call) ? 1 : 0;
+  });
+}
+
+int32_t paramedic_collective_leave(paramedic_probe* probe, int64_t step, int64_t number,
+                                   uint32_t group) {
+  return guarded<int32_t>(
+      probe, 0, [&]() -> int32_t { return probe->collectives.leave(step, number, group) ? 1 : 0; });
 }
 
 void paramedic_step_done(paramedic_probe* probe, int64_t step, int64_t step_ns, int64_t spent_ns,

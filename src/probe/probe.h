@@ -14,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 3
+#define PARAMEDIC_PROBE_VERSION 4
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
@@ -45,6 +45,21 @@ typedef struct {
   double high;
 } paramedic_tensor;
 
+/* A call of a collective or point-to-point operation. The ids are of paramedic_define, of kinds 8
+ * (group of processes), 9 (operation) and 10 (call site). */
+typedef struct {
+  uint32_t group;
+  uint32_t operation;
+  uint32_t where;       /* UINT32_MAX = not known */
+  int32_t peer;         /* global rank of root, source or destination; -1 = there is none */
+  uint64_t bytes;       /* of all inputs */
+  uint8_t dtype;        /* stats::DType */
+  uint8_t ndim;         /* 0..8 */
+  uint8_t asynchronous; /* 0 or 1: it is left when it has been waited for */
+  uint8_t reserved[5];
+  int64_t sizes[PARAMEDIC_MAX_DIMS]; /* of the first input */
+} paramedic_collective;
+
 /* Bits of what is due, one for each kind (record::Kind): 1 << kind. */
 #define PARAMEDIC_DUE(kind) (1u << (kind))
 
@@ -60,8 +75,13 @@ paramedic_probe* paramedic_probe_open(const paramedic_options* options, char* er
  * the agent removes it once it has read everything. */
 void paramedic_probe_close(paramedic_probe* probe);
 
+/* Marks the ring as ended in good order and frees nothing: for the end of a process in which other
+ * threads may still be inside a call. What comes after it is dropped. */
+void paramedic_probe_finish(paramedic_probe* probe);
+
 /* Gives a number to a name (UTF-8, at most 512 bytes, longer ones are cut), once for each tensor;
- * for kind 6 (scalar) dtype, ndim and sizes are ignored. -1 when the directory is full or the
+ * for kind 6 (scalar) dtype, ndim and sizes are ignored. The name of a call site is its function,
+ * a newline and its file; its one size is the line. -1 when the directory is full or the
  * probe is off. */
 int32_t paramedic_define(paramedic_probe* probe, uint8_t kind, uint8_t dtype, uint8_t ndim,
                          const int64_t* sizes, const char* name);
@@ -101,6 +121,13 @@ void paramedic_fingerprint(const paramedic_tensor* tensors, int32_t count, uint6
 /* Records an event: `kind` of at most 64 bytes, `json` of at most 256 KiB. 1 if recorded. */
 int32_t paramedic_event(paramedic_probe* probe, uint8_t mode, int64_t step, const char* kind,
                         const char* json);
+
+/* Records that `call`, the number-th (from 0) of this process in its group, is entered, or that it
+ * has returned. 1 if recorded. */
+int32_t paramedic_collective_enter(paramedic_probe* probe, int64_t step, int64_t number,
+                                   const paramedic_collective* call);
+int32_t paramedic_collective_leave(paramedic_probe* probe, int64_t step, int64_t number,
+                                   uint32_t group);
 
 /* The step ended: feeds the budget. Steps at which nothing was captured may be told together, with
  * the last one's number. step_ns: wall time since the last call; spent_ns: how much of it the

@@ -15,7 +15,7 @@
 namespace paramedic::record {
 
 constexpr uint64_t kRingMagic = 0x31474e4952444d50;  // "PMDRING1"
-constexpr uint32_t kRingVersion = 1;                 // a reader refuses a newer one
+constexpr uint32_t kRingVersion = 2;                 // a reader refuses a newer one
 constexpr uint32_t kHeaderBytes = 4096;
 constexpr uint32_t kRecordAlignment = 8;
 constexpr uint32_t kDirectoryBytesDefault = 1U << 20;
@@ -78,17 +78,19 @@ static_assert(sizeof(RecordHeader) == 40);
 
 enum class RecordType : uint16_t {
   kPadding = 0,
-  kStats = 1,      // count × StatsItem
-  kScalars = 2,    // count × ScalarItem
-  kEvent = 3,      // EventItem, then the kind, then JSON text
-  kHistogram = 4,  // HistogramItem, then count × HistogramBin
-  kTensor = 5,     // TensorItem, then raw bytes: a piece of a tensor's values
+  kStats = 1,              // count × StatsItem
+  kScalars = 2,            // count × ScalarItem
+  kEvent = 3,              // EventItem, then the kind, then JSON text
+  kHistogram = 4,          // HistogramItem, then count × HistogramBin
+  kTensor = 5,             // TensorItem, then raw bytes: a piece of a tensor's values
+  kCollectiveEntered = 6,  // CollectiveItem, then count × i64: sizes of its first input
+  kCollectiveLeft = 7,     // CollectiveLeftItem
 };
 
 enum class Mode : uint8_t { kTrain = 0, kEval = 1, kPredict = 2, kGlobal = 3 };
 constexpr uint8_t kModeCount = 4;
 
-// What a tensor is in the job.
+// What a definition names: what a tensor is in the job, and what collectives are told with.
 enum class Kind : uint8_t {
   kWeight = 0,
   kGradient = 1,
@@ -98,8 +100,12 @@ enum class Kind : uint8_t {
   kOptimizerState = 5,
   kScalar = 6,  // a named number: its definition has no shape
   kOther = 7,
+  kGroup = 8,      // of processes: the framework's name of it
+  kOperation = 9,  // "all_reduce", "send", …
+  kCallSite = 10,  // FUNCTION, a newline, FILE; its one size is the line
 };
-constexpr uint8_t kKindCount = 8;
+constexpr uint8_t kKindCount = 8;             // those with values
+constexpr uint8_t kDefinitionKindCount = 11;  // all
 
 // A definition in the directory gives a number to a name: RecordHeader (type kDefinition,
 // `sequence` = the id, counted from 0) + DefinitionItem + name bytes.
@@ -145,6 +151,29 @@ struct HistogramBin {
   uint32_t bin;
   uint32_t reserved;
   uint64_t elements;
+};
+
+// A call of a collective or point-to-point operation; the ids are of definitions.
+constexpr uint32_t kNoDefinition = 0xffffffff;
+struct CollectiveItem {
+  uint32_t group;
+  uint32_t operation;
+  uint32_t where;        // kNoDefinition: not known
+  int32_t peer;          // global rank of root, source or destination; -1: there is none
+  int64_t number;        // of the call within this process and group, from 0
+  uint64_t bytes;        // of all inputs
+  uint8_t dtype;         // stats::DType
+  uint8_t asynchronous;  // 0 or 1
+  uint16_t reserved;
+  uint32_t reserved2;
+};
+static_assert(sizeof(CollectiveItem) == 40);
+
+// The call with this number has returned; an asynchronous one was waited for.
+struct CollectiveLeftItem {
+  uint32_t group;
+  uint32_t reserved;
+  int64_t number;
 };
 
 struct TensorItem {

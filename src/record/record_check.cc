@@ -98,6 +98,37 @@ std::string check_tensor(Bytes payload, uint64_t definitions, Record* record) {
   return {};
 }
 
+std::string check_entered(Bytes payload, uint32_t count, uint64_t definitions, Record* record) {
+  if (payload.size() < sizeof(CollectiveItem)) return "collective without a header";
+  const auto item = load<CollectiveItem>(payload);
+  if (item.group >= definitions || item.operation >= definitions ||
+      (item.where >= definitions && item.where != kNoDefinition)) {
+    return "collective with an unknown name";
+  }
+  if (item.number < 0 || item.peer < -1 || item.dtype >= stats::kDTypeCount ||
+      item.asynchronous > 1) {
+    return "collective with a number out of range";
+  }
+  record->collective = item;
+  const Bytes sizes = payload.subspan(sizeof item);
+  if (count == 0 && sizes.empty()) return {};
+  if (count > stats::kMaxDims || !take_items(sizes, count, &record->sizes)) {
+    return "wrong number of sizes";
+  }
+  for (const int64_t size : record->sizes) {
+    if (size < 0) return "collective with a negative size";
+  }
+  return {};
+}
+
+std::string check_left(Bytes payload, uint64_t definitions, Record* record) {
+  if (payload.size() != sizeof(CollectiveLeftItem)) return "end of a collective of a wrong size";
+  record->left = load<CollectiveLeftItem>(payload);
+  if (record->left.group >= definitions) return "end of a collective of an unknown group";
+  if (record->left.number < 0) return "end of a collective with a number out of range";
+  return {};
+}
+
 }  // namespace
 
 Found find_record(Bytes rest, bool ends_ring) {
@@ -149,6 +180,10 @@ std::string check_record(Bytes bytes, uint64_t definitions, Record* record) {
       return check_histogram(payload, header.count, definitions, record);
     case RecordType::kTensor:
       return check_tensor(payload, definitions, record);
+    case RecordType::kCollectiveEntered:
+      return check_entered(payload, header.count, definitions, record);
+    case RecordType::kCollectiveLeft:
+      return check_left(payload, definitions, record);
     case RecordType::kPadding:
       break;
   }
@@ -163,8 +198,9 @@ std::string check_definition(Bytes bytes, uint64_t id, Definition* definition) {
     return "not the definition of number " + std::to_string(id);
   }
   const auto item = load<DefinitionItem>(payload);
-  if (item.kind >= kKindCount || item.dtype >= stats::kDTypeCount || item.ndim > stats::kMaxDims ||
-      item.name_bytes > kNameBytesMax || payload.size() != padded(sizeof item + item.name_bytes)) {
+  if (item.kind >= kDefinitionKindCount || item.dtype >= stats::kDTypeCount ||
+      item.ndim > stats::kMaxDims || item.name_bytes > kNameBytesMax ||
+      payload.size() != padded(sizeof item + item.name_bytes)) {
     return "a number in definition " + std::to_string(id) + " is out of range";
   }
   definition->kind = static_cast<Kind>(item.kind);

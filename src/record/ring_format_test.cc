@@ -9,6 +9,29 @@
 namespace paramedic::record {
 namespace {
 
+// A broadcast of one float from rank 0, left after a millisecond.
+void append_collective(RingWriter& writer, VirtualClock& clock) {
+  const std::array<int64_t, 1> line = {45};
+  EXPECT_EQ(writer.define({Kind::kGroup, stats::DType::kFloat32, {}, "0"}), 2u);
+  EXPECT_EQ(writer.define({Kind::kOperation, stats::DType::kFloat32, {}, "broadcast"}), 3u);
+  EXPECT_EQ(writer.define({Kind::kCallSite, stats::DType::kFloat32, line, "main\ntrain.py"}), 4u);
+  CollectiveItem item{};
+  item.group = 2;
+  item.operation = 3;
+  item.where = 4;
+  item.number = 7;
+  item.bytes = 4;
+  item.dtype = static_cast<uint8_t>(stats::DType::kFloat32);
+  const std::array<int64_t, 1> sizes = {1};
+  const std::array<Bytes, 2> entered = {std::as_bytes(std::span(&item, 1)),
+                                        std::as_bytes(std::span(sizes))};
+  EXPECT_TRUE(writer.append({RecordType::kCollectiveEntered, Mode::kTrain, 41, 1}, entered));
+  clock.advance(1'000'000);
+  const CollectiveLeftItem left{2, 0, 7};
+  const std::array<Bytes, 1> parts = {std::as_bytes(std::span(&left, 1))};
+  EXPECT_TRUE(writer.append({RecordType::kCollectiveLeft, Mode::kTrain, 41, 1}, parts));
+}
+
 // The ring of the document's example.
 std::string write_example(const std::string& folder) {
   VirtualClock clock(1796000000250000000);
@@ -52,6 +75,7 @@ std::string write_example(const std::string& folder) {
   const std::array<Bytes, 1> scalars = {std::as_bytes(std::span(&value, 1))};
   EXPECT_TRUE(writer->append({RecordType::kScalars, Mode::kTrain, 40, 1}, scalars));
   writer->step_done(40, 3125);
+  append_collective(*writer, clock);
   writer->close();
   return writer->path();
 }

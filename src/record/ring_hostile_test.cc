@@ -182,6 +182,55 @@ TEST_F(HostileRing, records_that_contradict_themselves_are_refused_even_with_a_r
   }
 }
 
+TEST_F(HostileRing, collectives_that_cannot_be_are_refused_even_with_a_right_checksum) {
+  const std::array<int64_t, 9> sizes = {-1};
+  struct Case {
+    const char* name;
+    CollectiveItem item;
+    uint32_t sizes;
+  };
+  CollectiveItem good{};
+  good.where = kNoDefinition;
+  const auto with = [&](const std::function<void(CollectiveItem*)>& change) {
+    CollectiveItem item = good;
+    change(&item);
+    return item;
+  };
+  const std::vector<Case> cases = {
+      {"group", with([](CollectiveItem* item) { item->group = 1; }), 0},
+      {"operation", with([](CollectiveItem* item) { item->operation = 1; }), 0},
+      {"where", with([](CollectiveItem* item) { item->where = 1; }), 0},
+      {"number", with([](CollectiveItem* item) { item->number = -1; }), 0},
+      {"peer", with([](CollectiveItem* item) { item->peer = -2; }), 0},
+      {"dtype", with([](CollectiveItem* item) { item->dtype = stats::kDTypeCount; }), 0},
+      {"asynchronous", with([](CollectiveItem* item) { item->asynchronous = 2; }), 0},
+      {"a negative size", good, 1},
+      {"too many sizes", good, 9},
+  };
+  for (const Case& one : cases) {
+    auto writer = make_writer();
+    define_tensor(*writer);
+    const std::array<Bytes, 2> parts = {
+        std::as_bytes(std::span(&one.item, 1)),
+        std::as_bytes(std::span(sizes)).first(one.sizes * sizeof(int64_t))};
+    ASSERT_TRUE(
+        writer->append({RecordType::kCollectiveEntered, Mode::kTrain, 0, one.sizes}, parts));
+    auto reader = make_reader(*writer);
+    const auto read = reader->read([&](const Record&) { ADD_FAILURE() << one.name; });
+    EXPECT_EQ(read.status().code(), StatusCode::kCorruption) << one.name;
+  }
+  for (const CollectiveLeftItem& item :
+       {CollectiveLeftItem{1, 0, 0}, CollectiveLeftItem{0, 0, -1}}) {
+    auto writer = make_writer();
+    define_tensor(*writer);
+    const std::array<Bytes, 1> parts = {std::as_bytes(std::span(&item, 1))};
+    ASSERT_TRUE(writer->append({RecordType::kCollectiveLeft, Mode::kTrain, 0, 1}, parts));
+    auto reader = make_reader(*writer);
+    const auto read = reader->read([&](const Record&) { ADD_FAILURE(); });
+    EXPECT_EQ(read.status().code(), StatusCode::kCorruption);
+  }
+}
+
 TEST_F(HostileRing, what_is_no_regular_file_is_refused_without_waiting) {
   EXPECT_FALSE(RingReader::open("/dev/zero").ok());
   EXPECT_FALSE(RingReader::open(folder_).ok());

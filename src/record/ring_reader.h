@@ -43,6 +43,9 @@ struct Record {
   uint64_t total_bytes = 0;             // kTensor
   uint64_t offset_bytes = 0;            // kTensor
   Bytes piece;                          // kTensor
+  CollectiveItem collective = {};       // kCollectiveEntered
+  std::span<const int64_t> sizes;       // kCollectiveEntered
+  CollectiveLeftItem left = {};         // kCollectiveLeft
 };
 
 // What the header says at this moment.

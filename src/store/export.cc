@@ -29,6 +29,7 @@ class Exporter {
     PARAMEDIC_TRY(table<TensorPieceRow>(&RunReader::read_tensor_pieces));
     PARAMEDIC_TRY(table<MetricRow>(&RunReader::read_metrics));
     PARAMEDIC_TRY(table<RepairRow>(&RunReader::read_repairs));
+    PARAMEDIC_TRY(table<CollectiveRow>(&RunReader::read_collectives));
     PARAMEDIC_TRY(findings());
     for (const Damage& damage : reader_.damage()) {
       log::warn("{} at byte {}: {}; it is left out", damage.file, damage.offset, damage.what);

@@ -24,6 +24,7 @@ void pass(RowSink& sink, const HistogramRow& row) { sink.on_histogram(row); }
 void pass(RowSink& sink, const ScalarRow& row) { sink.on_scalar(row); }
 void pass(RowSink& sink, const EventRow& row) { sink.on_event(row); }
 void pass(RowSink& sink, const ModelRow& row) { sink.on_model(row); }
+void pass(RowSink& sink, const CollectiveRow& row) { sink.on_collective(row); }
 
 // The rows of one ring in one table, in order; holds one segment and one decoded batch at a time.
 class Cursor {
@@ -110,6 +111,7 @@ class Replay {
     list<ScalarRow>();
     list<EventRow>();
     list<ModelRow>();
+    list<CollectiveRow>();
     std::vector<std::pair<int64_t, uint64_t>> rings;
     for (const auto& [ring_id, time_ns] : first_time_ns_) rings.emplace_back(time_ns, ring_id);
     std::sort(rings.begin(), rings.end());
@@ -148,6 +150,7 @@ class Replay {
     cursors.push_back(cursor<ScalarRow>(ring_id));
     cursors.push_back(cursor<EventRow>(ring_id));
     cursors.push_back(cursor<ModelRow>(ring_id));
+    cursors.push_back(cursor<CollectiveRow>(ring_id));
     while (true) {
       const auto next = std::min_element(
           cursors.begin(), cursors.end(),

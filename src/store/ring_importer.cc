@@ -1,3 +1,4 @@
+#include <map>
 #include <utility>
 
 #include "base/utf8.h"
@@ -10,6 +11,8 @@ namespace {
 
 // The kind of event that carries a fact about the model, and becomes a row of the model table.
 constexpr std::string_view kModelEvent = "model";
+// Calls that are entered and not left; of a job that never waits for some the first are let go.
+constexpr size_t kOpenMax = 64 << 10;
 
 // Nothing when the payload is not what adapters write: the event is then kept as it is.
 std::optional<ModelRow> model_row(const Origin& origin, std::string_view json) {
@@ -59,16 +62,20 @@ class RecordImporter : public RingImporter {
   void pass_on(const record::Record& record, RowSink& sink);
   void pass_stats(const record::Record& record, RowSink& sink);
   void pass_event(const record::Record& record, RowSink& sink);
+  void pass_entered(const record::Record& record, RowSink& sink);
+  void pass_left(const record::Record& record, RowSink& sink);
   // Rules compare addresses, so a tensor that was defined twice is still one object.
   const TensorInfo* tensor(uint32_t id);
   const std::string* name(uint32_t id);
+  const CallSite* call_site(uint32_t id);
 
   std::unique_ptr<record::RingReader> reader_;
   std::optional<uint64_t> skip_to_;
   Origin origin_;
   Interner interner_;
-  std::vector<const TensorInfo*> tensors_;  // by id
-  std::vector<const std::string*> names_;   // by id
+  std::vector<const TensorInfo*> tensors_;                      // by id
+  std::vector<const std::string*> names_;                       // by id
+  std::map<std::pair<uint32_t, int64_t>, CollectiveRow> open_;  // by group's id and call
 };
 
 const TensorInfo* RecordImporter::tensor(uint32_t id) {
@@ -90,6 +97,18 @@ const std::string* RecordImporter::name(uint32_t id) {
   const std::string*& found = names_[id];
   if (found == nullptr) found = interner_.name(valid_utf8(reader_->definitions()[id].name));
   return found;
+}
+
+// Its definition is a function, a newline and a file.
+const CallSite* RecordImporter::call_site(uint32_t id) {
+  if (id == record::kNoDefinition) return nullptr;
+  const record::Definition& definition = reader_->definitions()[id];
+  const size_t end = std::min(definition.name.find('\n'), definition.name.size());
+  const std::string_view file = std::string_view(definition.name).substr(end);
+  const int64_t line = definition.sizes.empty() ? 0 : definition.sizes[0];
+  return interner_.call_site(valid_utf8(file.empty() ? file : file.substr(1)),
+                             static_cast<int32_t>(std::min<int64_t>(line, INT32_MAX)),
+                             valid_utf8(std::string_view(definition.name).substr(0, end)));
 }
 
 void RecordImporter::pass_on(const record::Record& record, RowSink& sink) {
@@ -115,9 +134,44 @@ void RecordImporter::pass_on(const record::Record& record, RowSink& sink) {
                             record.offset_bytes,
                             {record.piece.begin(), record.piece.end()}});
       break;
+    case record::RecordType::kCollectiveEntered:
+      pass_entered(record, sink);
+      break;
+    case record::RecordType::kCollectiveLeft:
+      pass_left(record, sink);
+      break;
     case record::RecordType::kPadding:
       break;
   }
+}
+
+void RecordImporter::pass_entered(const record::Record& record, RowSink& sink) {
+  const record::CollectiveItem& item = record.collective;
+  CollectiveRow row;
+  row.origin = origin_;
+  row.group = interner_.group(valid_utf8(reader_->definitions()[item.group].name), "", "");
+  row.sequence = item.number;
+  row.operation = *name(item.operation);
+  row.dtype = static_cast<stats::DType>(item.dtype);
+  row.sizes.assign(record.sizes.begin(), record.sizes.end());
+  row.bytes = item.bytes;
+  row.peer = item.peer;
+  row.asynchronous = item.asynchronous != 0;
+  row.where = call_site(item.where);
+  row.entered_ns = record.time_ns;
+  sink.on_collective(row);
+  if (open_.size() >= kOpenMax) open_.erase(open_.begin());
+  open_.insert_or_assign({item.group, item.number}, std::move(row));
+}
+
+// Of a call whose beginning was dropped nothing is known but that it is over.
+void RecordImporter::pass_left(const record::Record& record, RowSink& sink) {
+  const auto entered = open_.find({record.left.group, record.left.number});
+  if (entered == open_.end()) return;
+  entered->second.origin = origin_;
+  entered->second.left_ns = record.time_ns;
+  sink.on_collective(entered->second);
+  open_.erase(entered);
 }
 
 void RecordImporter::pass_stats(const record::Record& record, RowSink& sink) {
@@ -143,6 +197,7 @@ void RecordImporter::pass_event(const record::Record& record, RowSink& sink) {
       return;
     }
   }
+  if (record.event_kind == kGroupEvent) interner_.tell_group(json);
   sink.on_event({origin_, valid_utf8(record.event_kind), json});
 }
 

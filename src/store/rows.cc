@@ -34,6 +34,12 @@ const char* kind_name(Kind kind) {
       return "scalar";
     case Kind::kOther:
       return "other";
+    case Kind::kGroup:
+      return "group";
+    case Kind::kOperation:
+      return "operation";
+    case Kind::kCallSite:
+      return "call_site";
   }
   return "other";
 }

@@ -14,6 +14,17 @@
 //            model begins, rules forget the one before   not_captured {what, why}
 //            gradient_not_zeroed {optimizer, parameter, where}   nan_origin {where, module,
 //            operation, expression, tensor, evidence}   exception {type, message, where}
+//            of a job of several ranks:
+//            rendezvous {state: begun|done|failed, where, init_method, rank, world_size,
+//            master_addr, master_port, took_ms, error}
+//            process_group {name, description, backend, ranks, timeout_s}
+//            wrapped {kind: ddp|fsdp, where, module, parameters, find_unused, broadcast_buffers,
+//            world, group, join}   join {where, state: begun|done, models}   no_sync {where, group}
+//            stalled {since_ns, stalled_ms, waiting: {group, sequence, operation} or null, phase:
+//            forward|backward|optimizer|data|validation|checkpoint|compile or null, evaluating,
+//            torch_calls_since, cpu_ms, stack: [{file, line, function}] innermost first, flight:
+//            {group: {last_enqueued, last_completed, open: {sequence, operation, sizes} or null}}}
+//            resumed {stalled_ms}   exiting {exception: {type, message, where} or null}
 //   model    module, parameter, optimizer, loader, loss: one row each (ModelRow)
 
 #include <cstdint>
@@ -112,7 +123,8 @@ struct CallSite {
 };
 
 // A call of a collective or point-to-point operation. Told twice, when it is entered (left_ns 0)
-// and when it has returned, with the same (ring_id, group, sequence); stored once.
+// and when it has returned, with the same (ring_id, group, sequence). Stored when it is left; one
+// that stays inside for more than a second, or for ever, is stored as entered too.
 struct CollectiveRow {
   Origin origin;                     // of this telling
   const GroupInfo* group = nullptr;  // never null

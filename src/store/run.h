@@ -114,12 +114,15 @@ class RunReader {
   virtual Status read_model(const std::function<bool(const ModelRow&)>& row) = 0;
   virtual Status read_tensor_pieces(const std::function<bool(const TensorPieceRow&)>& row) = 0;
   virtual Status read_metrics(const std::function<bool(const MetricRow&)>& row) = 0;
+  // Each call once: those that were left, then, in no order, those that never were.
+  virtual Status read_collectives(const std::function<bool(const CollectiveRow&)>& row) = 0;
   virtual Status read_repairs(const std::function<bool(const RepairRow&)>& row) = 0;
   // Newest row of each key, in order of first appearance.
   virtual Result<std::vector<FindingRow>> read_findings() = 0;
 
-  // All of stats, histograms, scalars, events and model merged back into the order in which each
-  // process recorded them (ring_id, sequence): what the rules saw live.
+  // All of stats, histograms, scalars, events, model and collectives merged back into the order in
+  // which each process recorded them (ring_id, sequence): what the rules saw live, but for the
+  // beginning of a collective that took less than a second.
   virtual Status replay(RowSink& sink) = 0;
 
   [[nodiscard]] virtual const std::vector<Damage>& damage() const = 0;

@@ -30,6 +30,8 @@ class RunFolder {
 
   // The names of one process.
   Interner& interner(uint64_t ring_id) { return interners_[ring_id]; }
+  // Has the names of all processes know what events tell of their groups; once.
+  void load_groups();
   void add_damage(Damage damage);
   [[nodiscard]] const std::vector<Damage>& damage() const { return damage_; }
 
@@ -41,6 +43,7 @@ class RunFolder {
   std::string dir_;
   bool finished_;  // nobody appends any more: a torn tail is damage
   std::map<uint64_t, Interner> interners_;
+  bool groups_loaded_ = false;
   std::vector<Damage> damage_;
   std::set<std::pair<std::string, uint64_t>> damaged_places_;
 };

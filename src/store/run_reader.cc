@@ -1,3 +1,4 @@
+#include <tuple>
 #include <unordered_map>
 
 #include "store/run_folder.h"
@@ -47,6 +48,35 @@ Result<ParsedBatch> SegmentDecoder::parse(const IndexEntry& entry) {
   return batch;
 }
 
+// Calls `on_row` with each stored row of its table until it answers false.
+template <typename Row, typename OnRow>
+static void scan(RunFolder& folder, const OnRow& on_row) {
+  Row row;
+  for (const std::string& stem : folder.segments(Table<Row>::kId)) {
+    const std::optional<SegmentReader> segment = folder.open(stem);
+    if (!segment) continue;
+    SegmentDecoder decoder(*segment, Table<Row>::kId, folder);
+    for (const IndexEntry& entry : segment->batches()) {
+      const std::optional<ParsedBatch> batch = decoder.decode(entry);
+      if (!batch) continue;
+      Interner& interner = folder.interner(entry.ring_id);
+      for (size_t i = 0; i < batch->rows; i++) {
+        RowLoader loader(*batch, i, interner);
+        Table<Row>::visit(row, loader);
+        if (!on_row(row)) return;
+      }
+    }
+  }
+}
+
+void RunFolder::load_groups() {
+  if (std::exchange(groups_loaded_, true)) return;
+  scan<EventRow>(*this, [this](const EventRow& row) {
+    if (row.kind == kGroupEvent) interner(row.origin.ring_id).tell_group(row.json);
+    return true;
+  });
+}
+
 namespace {
 
 // Somebody may still append.
@@ -76,8 +106,12 @@ class FolderReader : public RunReader {
   Status read_repairs(const std::function<bool(const RepairRow&)>& row) override {
     return read(row);
   }
+  Status read_collectives(const std::function<bool(const CollectiveRow&)>& row) override;
   Result<std::vector<FindingRow>> read_findings() override;
-  Status replay(RowSink& sink) override { return replay_run(folder_, sink); }
+  Status replay(RowSink& sink) override {
+    folder_.load_groups();
+    return replay_run(folder_, sink);
+  }
   [[nodiscard]] const std::vector<Damage>& damage() const override { return folder_.damage(); }
 
  private:
@@ -90,21 +124,26 @@ class FolderReader : public RunReader {
 
 template <typename Row>
 Status FolderReader::read(const std::function<bool(const Row&)>& on_row) {
-  Row row;
-  for (const std::string& stem : folder_.segments(Table<Row>::kId)) {
-    const std::optional<SegmentReader> segment = folder_.open(stem);
-    if (!segment) continue;
-    SegmentDecoder decoder(*segment, Table<Row>::kId, folder_);
-    for (const IndexEntry& entry : segment->batches()) {
-      const std::optional<ParsedBatch> batch = decoder.decode(entry);
-      if (!batch) continue;
-      Interner& interner = folder_.interner(entry.ring_id);
-      for (size_t i = 0; i < batch->rows; i++) {
-        RowLoader loader(*batch, i, interner);
-        Table<Row>::visit(row, loader);
-        if (!on_row(row)) return {};
-      }
+  scan<Row>(folder_, on_row);
+  return {};
+}
+
+// A call that was stored as entered is kept back until it is known whether it was left.
+Status FolderReader::read_collectives(const std::function<bool(const CollectiveRow&)>& on_row) {
+  folder_.load_groups();
+  std::map<std::tuple<uint64_t, const GroupInfo*, int64_t>, CollectiveRow> open;
+  bool goes_on = true;
+  scan<CollectiveRow>(folder_, [&](const CollectiveRow& row) {
+    const std::tuple key(row.origin.ring_id, row.group, row.sequence);
+    if (row.left_ns == 0) {
+      open.insert_or_assign(key, row);
+      return true;
     }
+    open.erase(key);
+    return goes_on = on_row(row);
+  });
+  for (auto entry = open.begin(); goes_on && entry != open.end(); ++entry) {
+    goes_on = on_row(entry->second);
   }
   return {};
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
 #include "store/batch_codec.h"
+#include "store/open_collectives.h"
 #include "store/run.h"
 #include "store/segment_writer.h"
 #include "store/tables.h"
@@ -21,13 +23,16 @@ constexpr size_t kBatchBytesMax = 16 << 20;
 // Between two flushes; more than any ring holds.
 constexpr uint64_t kBufferedBytesMax = 2ULL << 30;
 constexpr size_t kNotesMax = 100;
+// A collective that takes longer than this is stored before it is left.
+constexpr int64_t kOpenNsMax = 1'000'000'000;
 // A table that is thinned goes in pieces of this share of the limit.
 constexpr uint64_t kSegmentsInLimit = 16;
 constexpr uint64_t kSegmentBytesMin = 64 << 10;
 
 // What --max-disk may remove, in this order; findings, repairs, events, model and scalars never.
-constexpr std::array<TableId, 4> kThinned = {TableId::kTensors, TableId::kHistograms,
-                                             TableId::kMetrics, TableId::kStats};
+constexpr std::array<TableId, 5> kThinned = {TableId::kTensors, TableId::kHistograms,
+                                             TableId::kMetrics, TableId::kCollectives,
+                                             TableId::kStats};
 
 struct Batch {
   std::vector<ColumnBuffer> columns;
@@ -85,6 +90,7 @@ class FolderWriter : public RunWriter {
   void on_event(const EventRow& row) override { add(row); }
   void on_model(const ModelRow& row) override { add(row); }
   void on_tensor_piece(const TensorPieceRow& row) override { add(row); }
+  void on_collective(const CollectiveRow& row) override;
   void on_metric(const MetricRow& row) override { add(row); }
   void on_finding(const FindingRow& row) override { add(row); }
   void on_repair(const RepairRow& row) override { add(row); }
@@ -111,6 +117,9 @@ class FolderWriter : public RunWriter {
 
   template <typename Row>
   void add(const Row& row);
+  void store_open(int64_t before_ns) {
+    open_.take(before_ns, [this](const CollectiveRow& row) { add(row); });
+  }
   Batch& batch_for(TableId table, const Origin& origin);
   Result<SegmentWriter*> segment_for(TableId table, int32_t rank);
   Status write_batch(TableId table, int32_t rank, const Batch& batch);
@@ -132,6 +141,7 @@ class FolderWriter : public RunWriter {
   WriterOptions options_;
   std::array<Writers, kTableCount> tables_;
   std::map<uint64_t, uint64_t> stored_;
+  OpenCollectives open_;
   uint64_t buffered_bytes_ = 0;
   uint64_t lost_rows_ = 0;
   std::vector<std::string> notes_;
@@ -159,6 +169,15 @@ void FolderWriter::add(const Row& row) {
   batch.bytes = 0;
   for (const ColumnBuffer& column : batch.columns) batch.bytes += column.values().size();
   buffered_bytes_ += batch.bytes - before;
+}
+
+void FolderWriter::on_collective(const CollectiveRow& row) {
+  if (row.left_ns == 0) {
+    if (!open_.enter(row)) lost_rows_++;
+    return;
+  }
+  open_.leave(row);
+  add(row);
 }
 
 Batch& FolderWriter::batch_for(TableId table, const Origin& origin) {
@@ -214,6 +233,7 @@ Status FolderWriter::write_table(TableId table, std::map<uint64_t, uint64_t>& se
 }
 
 Status FolderWriter::flush() {
+  store_open(clock_.wall_ns() - kOpenNsMax);
   std::map<uint64_t, uint64_t> sequences;
   Status first_problem;
   for (size_t table = 0; table < kTableCount; table++) {
@@ -230,6 +250,7 @@ Status FolderWriter::flush() {
 }
 
 Status FolderWriter::seal() {
+  store_open(std::numeric_limits<int64_t>::max());
   Status first_problem = flush();
   for (Writers& its : tables_) {
     for (auto& [rank, segment] : its.segments) {

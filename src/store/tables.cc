@@ -1,5 +1,9 @@
 #include "store/tables.h"
 
+#include <algorithm>
+
+#include "base/json.h"
+
 namespace paramedic::store {
 namespace {
 
@@ -17,7 +21,20 @@ class SpecVisitor {
   void number(const char* name, T value) {
     add(name, column_type(value));
   }
+  void flag(const char* name, bool) { add(name, ColumnType::kUint32); }
   void mode(const char* name, Mode) { add(name, ColumnType::kText); }
+  void dtype(const char* name, stats::DType) { add(name, ColumnType::kText); }
+  void sizes(const char* name, const std::vector<int64_t>&) { add(name, ColumnType::kListInt64); }
+  void group(const GroupInfo*) {
+    add("group", ColumnType::kText);
+    add("description", ColumnType::kText);
+    add("backend", ColumnType::kText);
+  }
+  void call_site(const CallSite*) {
+    add("file", ColumnType::kText);
+    add("line", ColumnType::kInt32);
+    add("function", ColumnType::kText);
+  }
   void text(const char* name, const std::string&) { add(name, ColumnType::kText); }
   void name(const char* name, const std::string*) { add(name, ColumnType::kText); }
   void tensor(const TensorInfo*) {
@@ -54,7 +71,7 @@ Mode parse_mode(std::string_view text) {
 }
 
 Kind parse_kind(std::string_view text) {
-  for (uint8_t i = 0; i < record::kKindCount; i++) {
+  for (uint8_t i = 0; i < record::kDefinitionKindCount; i++) {
     if (text == kind_name(static_cast<Kind>(i))) return static_cast<Kind>(i);
   }
   return Kind::kOther;
@@ -88,8 +105,8 @@ std::string key_of(std::initializer_list<std::string_view> parts) {
 
 const char* table_name(TableId table) {
   static constexpr std::array<const char*, kTableCount> kNames = {
-      "stats",   "histograms", "scalars",  "events", "model",
-      "tensors", "metrics",    "findings", "repairs"};
+      "stats",   "histograms", "scalars",  "events",  "model",
+      "tensors", "metrics",    "findings", "repairs", "collectives"};
   return kNames[static_cast<size_t>(table)];
 }
 
@@ -105,6 +122,7 @@ const std::vector<ColumnSpec>& table_columns(TableId table) {
     add_columns<MetricRow>(tables);
     add_columns<FindingRow>(tables);
     add_columns<RepairRow>(tables);
+    add_columns<CollectiveRow>(tables);
     return tables;
   }();
   return kTables[static_cast<size_t>(table)];
@@ -159,6 +177,71 @@ const TensorInfo* Interner::tensor(std::string_view name, std::string_view kind,
   if (last_tensor_ != nullptr) last_tensor_->next = node;
   last_tensor_ = node;
   return &node->info;
+}
+
+const GroupInfo* Interner::group(std::string_view name, std::string_view description,
+                                 std::string_view backend) {
+  Group*& group = group_by_name_[std::string(name)];
+  if (group == nullptr) {
+    group = &groups_.emplace_back();
+    group->info.name = name;
+  }
+  if (group->info.description.empty()) group->info.description = description;
+  if (group->info.backend.empty()) group->info.backend = backend;
+  return &group->info;
+}
+
+bool Interner::tell_group(std::string_view json) {
+  const Result<Json> event = parse_json(json, "process_group event");
+  if (!event.ok() || !event->is_object() || string_or(*event, "name", "").empty()) return false;
+  Group*& group = group_by_name_[string_or(*event, "name", "")];
+  // Another group of the same name follows one that was destroyed.
+  if (group == nullptr || group->told) group = &groups_.emplace_back();
+  group->told = true;
+  GroupInfo& info = group->info;
+  info.name = string_or(*event, "name", "");
+  info.description = string_or(*event, "description", "");
+  info.backend = string_or(*event, "backend", "");
+  info.timeout_s = number_or(*event, "timeout_s", 0);
+  info.ranks.clear();
+  const auto ranks = event->find("ranks");
+  if (ranks == event->end() || !ranks->is_array()) return true;
+  for (const Json& rank : *ranks) {
+    if (rank.is_number_integer()) info.ranks.push_back(rank.get<int32_t>());
+  }
+  std::sort(info.ranks.begin(), info.ranks.end());
+  return true;
+}
+
+const CallSite* Interner::call_site(std::string_view file, int32_t line,
+                                    std::string_view function) {
+  const auto [site, is_new] =
+      call_sites_.try_emplace(key_of({file, function, std::to_string(line)}));
+  if (is_new) site->second = {std::string(file), line, std::string(function)};
+  return &site->second;
+}
+
+void RowLoader::dtype(const char*, stats::DType& value) {
+  value = parse_dtype((next_++)->text(row_));
+}
+
+void RowLoader::sizes(const char*, std::vector<int64_t>& value) {
+  const ColumnView& column = *next_++;
+  const auto* begin = column.items_begin<int64_t>(row_);
+  value.assign(begin, begin + column.items(row_));
+}
+
+void RowLoader::group(const GroupInfo*& info) {
+  info = interner_.group(next_[0].text(row_), next_[1].text(row_), next_[2].text(row_));
+  next_ += 3;
+}
+
+void RowLoader::call_site(const CallSite*& where) {
+  const std::string_view file = next_[0].text(row_);
+  const auto line = next_[1].value<int32_t>(row_);
+  const std::string_view function = next_[2].text(row_);
+  next_ += 3;
+  where = file.empty() && line == 0 ? nullptr : interner_.call_site(file, line, function);
 }
 
 void RowLoader::mode(const char*, Mode& value) { value = parse_mode((next_++)->text(row_)); }

@@ -3,8 +3,8 @@
 // in order. Schema, writer, reader and export all follow from it; docs/formats/run-folder.md says
 // the same in words. New columns are only ever added at the end.
 //
-// A visitor has: time, number, mode, text, name, tensor, sizes, bins, bytes (see RowAppender and
-// RowLoader below, SpecVisitor in tables.cc).
+// A visitor has: time, number, flag, mode, text, name, tensor, dtype, sizes, bins, bytes, group,
+// call_site (see RowAppender and RowLoader below, SpecVisitor in tables.cc).
 
 #include <array>
 #include <deque>
@@ -19,6 +19,9 @@
 
 namespace paramedic::store {
 
+// The kind of event that tells of a group of processes.
+inline constexpr std::string_view kGroupEvent = "process_group";
+
 enum class TableId : uint8_t {
   kStats,
   kHistograms,
@@ -29,8 +32,9 @@ enum class TableId : uint8_t {
   kMetrics,
   kFindings,
   kRepairs,
+  kCollectives,
 };
-constexpr size_t kTableCount = 9;
+constexpr size_t kTableCount = 10;
 const char* table_name(TableId table);  // its folder
 const std::vector<ColumnSpec>& table_columns(TableId table);
 
@@ -183,8 +187,30 @@ struct Table<RepairRow> {
   }
 };
 
+template <>
+struct Table<CollectiveRow> {
+  static constexpr TableId kId = TableId::kCollectives;
+  template <typename R, typename V>
+  static void visit(R& row, V& visit) {
+    visit_origin(row.origin, visit);
+    visit.group(row.group);
+    visit.number("call", row.sequence);
+    visit.text("operation", row.operation);
+    visit.dtype("dtype", row.dtype);
+    visit.sizes("shape", row.sizes);
+    visit.number("bytes", row.bytes);
+    visit.number("peer", row.peer);
+    visit.flag("asynchronous", row.asynchronous);
+    visit.call_site(row.where);
+    visit.time("entered", row.entered_ns);
+    visit.time("left", row.left_ns);
+  }
+};
+
 // Whether rows of a table come from a ring, so that (ring_id, sequence) identifies them.
-constexpr bool from_ring(TableId table) { return table < TableId::kMetrics; }
+constexpr bool from_ring(TableId table) {
+  return table < TableId::kMetrics || table == TableId::kCollectives;
+}
 
 // Appends a row to one ColumnBuffer a column. Text that is not UTF-8 is made so: Arrow readers
 // refuse a utf8 column with anything else in it.
@@ -197,15 +223,29 @@ class RowAppender {
   void number(const char*, T value) {
     (next_++)->append(value);
   }
+  void flag(const char*, bool value) { (next_++)->append<uint32_t>(value ? 1 : 0); }
   void mode(const char*, Mode value) { append_text(mode_name(value)); }
+  void dtype(const char*, stats::DType value) { append_text(stats::dtype_name(value)); }
   void text(const char*, const std::string& value) { append_text(value); }
   void name(const char*, const std::string* value) { append_text(*value); }
   void tensor(const TensorInfo* info) {
     append_text(info->name);
     append_text(kind_name(info->kind));
     append_text(stats::dtype_name(info->dtype));
-    (next_++)->append_items(info->sizes.data(), info->sizes.size() * sizeof(int64_t),
-                            info->sizes.size());
+    sizes("shape", info->sizes);
+  }
+  void sizes(const char*, const std::vector<int64_t>& value) {
+    (next_++)->append_items(value.data(), value.size() * sizeof(int64_t), value.size());
+  }
+  void group(const GroupInfo* info) {
+    append_text(info->name);
+    append_text(info->description);
+    append_text(info->backend);
+  }
+  void call_site(const CallSite* where) {
+    append_text(where == nullptr ? std::string_view() : where->file);
+    (next_++)->append<int32_t>(where == nullptr ? 0 : where->line);
+    append_text(where == nullptr ? std::string_view() : where->function);
   }
   void bins(const std::vector<record::HistogramBin>& bins);
   void bytes(const char*, const std::vector<std::byte>& value) {
@@ -233,6 +273,12 @@ class Interner {
   const std::string* name(std::string_view name);
   const TensorInfo* tensor(std::string_view name, std::string_view kind, std::string_view dtype,
                            std::string_view sizes);
+  // The newest group of this name. What was not told of it is filled in, in place.
+  const GroupInfo* group(std::string_view name, std::string_view description,
+                         std::string_view backend);
+  // What a `process_group` event says of a group; false when it says nothing.
+  bool tell_group(std::string_view json);
+  const CallSite* call_site(std::string_view file, int32_t line, std::string_view function);
 
  private:
   struct Node {
@@ -245,6 +291,13 @@ class Interner {
   std::unordered_map<std::string, Node*> by_key_;
   Node* last_tensor_ = nullptr;
   Node* last_name_ = nullptr;
+  struct Group {
+    GroupInfo info;
+    bool told = false;  // by an event
+  };
+  std::deque<Group> groups_;
+  std::unordered_map<std::string, Group*> group_by_name_;
+  std::unordered_map<std::string, CallSite> call_sites_;  // a node never moves
 };
 
 // Fills a row from row `index` of a batch.
@@ -258,7 +311,12 @@ class RowLoader {
   void number(const char*, T& value) {
     value = (next_++)->value<T>(row_);
   }
+  void flag(const char*, bool& value) { value = (next_++)->value<uint32_t>(row_) != 0; }
   void mode(const char*, Mode& value);
+  void dtype(const char*, stats::DType& value);
+  void sizes(const char*, std::vector<int64_t>& value);
+  void group(const GroupInfo*& info);
+  void call_site(const CallSite*& where);
   void text(const char*, std::string& value) { value.assign((next_++)->text(row_)); }
   void name(const char*, const std::string*& value) {
     value = interner_.name((next_++)->text(row_));

@@ -17,14 +17,30 @@ class TextVisitor {
   void number(const char* name, T value) {
     add(name, value);
   }
+  void flag(const char* name, bool value) { add(name, value); }
   void mode(const char* name, Mode value) { add(name, mode_name(value)); }
+  void dtype(const char* name, stats::DType value) { add(name, stats::dtype_name(value)); }
+  void sizes(const char* name, const std::vector<int64_t>& value) {
+    add(name, fmt::format("{}", fmt::join(value, "x")));
+  }
+  void group(const GroupInfo* info) {
+    add("group", valid_utf8(info->name));
+    add("description", valid_utf8(info->description));
+    add("backend", valid_utf8(info->backend));
+  }
+  void call_site(const CallSite* where) {
+    if (where == nullptr) return;
+    add("file", valid_utf8(where->file));
+    add("line", where->line);
+    add("function", valid_utf8(where->function));
+  }
   void text(const char* name, const std::string& value) { add(name, valid_utf8(value)); }
   void name(const char* name, const std::string* value) { add(name, valid_utf8(*value)); }
   void tensor(const TensorInfo* info) {
     add("name", valid_utf8(info->name));
     add("kind", kind_name(info->kind));
     add("dtype", stats::dtype_name(info->dtype));
-    add("shape", fmt::format("{}", fmt::join(info->sizes, "x")));
+    sizes("shape", info->sizes);
   }
   void bins(const std::vector<record::HistogramBin>& bins) {
     for (const auto& bin : bins) add("bin", fmt::format("{}={}", bin.bin, bin.elements));
@@ -59,6 +75,7 @@ template std::string text_of(const TensorPieceRow&);
 template std::string text_of(const MetricRow&);
 template std::string text_of(const FindingRow&);
 template std::string text_of(const RepairRow&);
+template std::string text_of(const CollectiveRow&);
 
 TableTexts read_all(RunReader& reader) {
   RowLog log;
@@ -71,6 +88,7 @@ TableTexts read_all(RunReader& reader) {
       reader.read_tensor_pieces([&](const auto& row) { return log.on_tensor_piece(row), true; }),
       reader.read_metrics([&](const auto& row) { return log.on_metric(row), true; }),
       reader.read_repairs([&](const auto& row) { return log.on_repair(row), true; }),
+      reader.read_collectives([&](const auto& row) { return log.on_collective(row), true; }),
   };
   for (const Status& status : statuses) PARAMEDIC_CHECK(status.ok());
   const Result<std::vector<FindingRow>> findings = reader.read_findings();
@@ -168,6 +186,31 @@ StatsRow RandomRows::stats_row() {
   return row;
 }
 
+CollectiveRow RandomRows::collective_row() {
+  while (groups_.size() < 3) {
+    GroupInfo& info = groups_.emplace_back();
+    info.name = fmt::format("{}", groups_.size());
+    info.description = text() + "d";
+    info.backend = "gloo";
+  }
+  CollectiveRow row;
+  row.group = &groups_[draw() % groups_.size()];
+  row.sequence = static_cast<int64_t>(number() >> 1);
+  row.operation = text();
+  row.dtype = static_cast<stats::DType>(draw() % stats::kDTypeCount);
+  for (uint32_t i = draw() % 4; i > 0; i--) row.sizes.push_back(draw() % 1000);
+  row.bytes = number();
+  row.peer = static_cast<int32_t>(draw() % 4) - 1;
+  row.asynchronous = draw() % 2 == 0;
+  if (draw() % 3 != 0) {
+    row.where = &call_sites_.emplace_back(
+        CallSite{text() + "f", 1 + static_cast<int32_t>(draw() % 100), text()});
+  }
+  row.entered_ns = 1'796'000'000'000'000'000 + draw();
+  row.left_ns = row.entered_ns + 1;
+  return row;
+}
+
 void RandomRows::write_ring_row(RunWriter& writer, RowLog& log, int table) {
   const auto give = [&](const auto& row, auto on_row) {
     (writer.*on_row)(row);
@@ -192,6 +235,10 @@ void RandomRows::write_ring_row(RunWriter& writer, RowLog& log, int table) {
       give(ModelRow{origin, static_cast<int32_t>(draw() % 3), text(), text(), text(), text(),
                     static_cast<int32_t>(draw() % 100), text(), text()},
            &RowSink::on_model);
+    } else if (table == 9) {
+      CollectiveRow row = collective_row();
+      row.origin = origin;
+      give(row, &RowSink::on_collective);
     } else {
       const std::string bytes = text();
       const Bytes view = as_bytes(bytes);
@@ -204,7 +251,7 @@ void RandomRows::write_ring_row(RunWriter& writer, RowLog& log, int table) {
 void RandomRows::write(RunWriter& writer, RowLog& log, int count) {
   for (int i = 0; i < count; i++) {
     const int table = static_cast<int>(draw() % kTableCount);
-    if (table < 6) {
+    if (from_ring(static_cast<TableId>(table))) {
       write_ring_row(writer, log, table);
     } else if (table == 6) {
       const MetricRow row{static_cast<int64_t>(number()), static_cast<int32_t>(draw() % 100),

@@ -29,6 +29,7 @@ class RowLog : public RowSink {
   void on_event(const EventRow& row) override { keep(row); }
   void on_model(const ModelRow& row) override { keep(row); }
   void on_tensor_piece(const TensorPieceRow& row) override { keep(row); }
+  void on_collective(const CollectiveRow& row) override { keep(row); }
   void on_metric(const MetricRow& row) override { keep(row); }
   void on_finding(const FindingRow& row) { keep(row); }
   void on_repair(const RepairRow& row) { keep(row); }
@@ -67,11 +68,14 @@ class RandomRows {
   std::string text();
   const TensorInfo* tensor();
   StatsRow stats_row();
+  CollectiveRow collective_row();
   void write_ring_row(RunWriter& writer, RowLog& log, int table);
 
   std::mt19937 engine_;
   std::deque<TensorInfo> tensors_;
   std::deque<std::string> names_;
+  std::deque<GroupInfo> groups_;
+  std::deque<CallSite> call_sites_;
   std::map<uint64_t, uint64_t> sequences_;
 };
 

@@ -3,7 +3,7 @@
 import json
 import struct
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 _HEADER = struct.Struct("<QIIIIQiiiI")
 _ATOMICS = struct.Struct("<QQQQQqqII")
@@ -12,10 +12,25 @@ _DEFINITION = struct.Struct("<BBBBI8q")
 _STATS = struct.Struct("<II6Q5dIIIIQ")
 _SCALAR = struct.Struct("<IId")
 _EVENT = struct.Struct("<II")
+_ENTERED = struct.Struct("<IIIiqQBBHI")
+_LEFT = struct.Struct("<IIq")
 _MAGIC = 0x31474E4952444D50
-_PADDING, _STATS_TYPE, _SCALARS_TYPE, _EVENT_TYPE = 0, 1, 2, 3
+_PADDING, _STATS_TYPE, _SCALARS_TYPE, _EVENT_TYPE, _ENTERED_TYPE, _LEFT_TYPE = 0, 1, 2, 3, 6, 7
+_NOWHERE = 0xFFFFFFFF
 
-KINDS = ("weight", "gradient", "activation", "input", "loss", "optimizer_state", "scalar", "other")
+KINDS = (
+    "weight",
+    "gradient",
+    "activation",
+    "input",
+    "loss",
+    "optimizer_state",
+    "scalar",
+    "other",
+    "group",
+    "operation",
+    "call_site",
+)
 
 
 class Scalar(NamedTuple):
@@ -47,6 +62,19 @@ class Event(NamedTuple):
     fields: Dict[str, Any]
 
 
+class Collective(NamedTuple):
+    step: int
+    group: str
+    number: int
+    operation: str
+    dtype: int
+    shape: Tuple[int, ...]
+    bytes: int
+    peer: int
+    asynchronous: bool
+    where: str  # "FILE:LINE FUNCTION"; "" where it is not known
+
+
 class Ring:
     """All that a process has written."""
 
@@ -55,7 +83,7 @@ class Ring:
         magic, version, header_bytes, directory_bytes, ring_bytes, _, pid, rank, world, _ = (
             _HEADER.unpack_from(data)
         )
-        assert magic == _MAGIC and version == 1
+        assert magic == _MAGIC and version == 2
         used, head, tail, _, dropped, last_step, _, closed, _ = _ATOMICS.unpack_from(
             data, _HEADER.size
         )
@@ -65,6 +93,8 @@ class Ring:
         self.scalars: List[Scalar] = []
         self.stats: List[Stats] = []
         self.events: List[Event] = []
+        self.collectives: List[Collective] = []
+        self.left: List[Tuple[str, int]] = []  # group and number, in the order of leaving
         self._read_directory(data[header_bytes : header_bytes + used])
         body = data[header_bytes + directory_bytes :]
         at = tail
@@ -102,7 +132,25 @@ class Ring:
             kind = body[start : start + kind_bytes].decode()
             text = body[start + kind_bytes : start + kind_bytes + json_bytes]
             self.events.append(Event(step, kind, json.loads(text)))
+        elif record_type == _ENTERED_TYPE:
+            sizes = struct.unpack_from(f"<{count}q", body, start + _ENTERED.size)
+            self._add_collective(step, _ENTERED.unpack_from(body, start), sizes)
+        elif record_type == _LEFT_TYPE:
+            group, _, number = _LEFT.unpack_from(body, start)
+            self.left.append((self.definitions[group][0], number))
         return size
+
+    def _add_collective(self, step: int, item: Any, sizes: Tuple[int, ...]) -> None:
+        group, operation, where, peer, number, size, dtype, asynchronous, _, _ = item
+        site = ""
+        if where != _NOWHERE:
+            name, _, _, line = self.definitions[where]
+            function, _, file = name.partition("\n")
+            site = f"{file}:{line[0]} {function}"
+        names = self.definitions[group][0], number, self.definitions[operation][0]
+        self.collectives.append(
+            Collective(step, *names, dtype, sizes, size, peer, bool(asynchronous), site)
+        )
 
     def _add_stats(self, step: int, item: Any) -> None:
         name, kind = self.definitions[item[0]][:2]

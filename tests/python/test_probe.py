@@ -28,6 +28,7 @@ C_TYPES: Dict[str, Any] = {
     "paramedic_tensor*": ctypes.POINTER(_probe.Tensor),
     "paramedic_gate*": ctypes.c_void_p,
     "void**": ctypes.c_void_p,
+    "paramedic_collective*": ctypes.POINTER(_probe.Collective),
     "int64_t*": ctypes.POINTER(ctypes.c_int64),
     "uint64_t*": ctypes.POINTER(ctypes.c_uint64),
     "int32_t*": ctypes.POINTER(ctypes.c_int32),
@@ -69,6 +70,7 @@ def test_signatures_are_those_of_the_header() -> None:
     [
         (_probe.Options, "paramedic_options"),
         (_probe.Tensor, "paramedic_tensor"),
+        (_probe.Collective, "paramedic_collective"),
         (_probe.AuditWatch, "paramedic_audit_watch"),
         (gate.Piece, "paramedic_gate_piece"),
         (gate.Value, "paramedic_gate_value"),
@@ -89,7 +91,8 @@ def test_numbers_are_those_of_the_headers() -> None:
     for name, number in _probe.DTYPES.items():
         camel = "".join(part.capitalize() for part in name.split("_"))
         assert re.search(rf"k{camel} = {number},", VIEW, flags=re.I), name
-    for word, number in (("Weight", 0), ("Gradient", 1), ("Activation", 2), ("Scalar", 6)):
+    words = {"Weight": 0, "Gradient": 1, "Activation": 2, "Scalar": 6, "Group": 8, "Operation": 9}
+    for word, number in words.items():
         assert f"k{word} = {number}," in FORMAT
 
 
