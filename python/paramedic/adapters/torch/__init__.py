@@ -1,8 +1,8 @@
 """The adapter for PyTorch (2.0 and newer): attached right after `torch` was first imported.
 
 Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
-`activations`, `loader`, `phases`, `zero_grad`, `nan_origin`, `replicas`. They share a `Session`,
-and meet here only.
+`activations`, `loader`, `shards`, `phases`, `zero_grad`, `nan_origin`, `replicas`. They share a
+`Session`, and meet here only.
 """
 
 import functools
@@ -24,6 +24,7 @@ from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.replicas import Replicas
 from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.shards import Shards
 from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
 from paramedic.adapters.torch.tensors import Definitions
@@ -66,6 +67,7 @@ class Adapter:
             session, source, definitions, phases, facts, models, reader, memory, quick
         )
         self.loaders = Loaders(session, source, phases, facts, quick)
+        self.shards = Shards(session, source, self.origins, self.loaders)
         self.steps.on_step_end.append(self.loaders.end_step)
         nan_origin = NanOrigin(session, source, models, self.steps, self.loaders, memory)
         self.losses.on_alarm = nan_origin.loss_alarm
@@ -98,6 +100,7 @@ class Adapter:
             "optimizer steps": self.steps.watch,
             "loss": self.losses.watch,
             "data loaders": self.loaders.watch,
+            "shards": self.shards.watch,
             "validation": lambda: _wrap_train(self),
             "checkpoints": lambda: _wrap_save(self),
             "compiled code": lambda: _wrap_compile(self),

@@ -33,6 +33,8 @@ class Loaders:
         # The batch of the open step, for its repetition (nan_origin); dropped with the step.
         self.batch: Any = None
         self.before_epoch: List[Callable[[Any], None]] = []
+        # Called with a loader and its iterator, once it has one for an epoch.
+        self.opened: List[Callable[[Any, Any], None]] = []
         session.on_fork.append(self.end_step)
         self._told: Dict[int, "weakref.ref[Any]"] = {}
 
@@ -62,7 +64,11 @@ class Loaders:
                             callback(loader)
                 except Exception as error:
                     tap.fail(error)
-            return genuine(loader)
+            iterator = genuine(loader)
+            if tap.on and self._session.active():
+                for opened in self.opened:
+                    opened(loader, iterator)
+            return iterator
 
         loader_class.__iter__ = __iter__
 

@@ -19,6 +19,11 @@ def _window(kind: Any, code: Any) -> Any:
     return everything.cast("B").cast(code)
 
 
+def window_of_bytes() -> Optional[Any]:
+    """A memoryview of the whole address space, by bytes; None where there is none."""
+    return _window(ctypes.c_ubyte, "B") if ctypes.sizeof(ctypes.c_void_p) == 8 else None
+
+
 class Memory:
     """Windows on memory; None where there are none (32 bit)."""
 
