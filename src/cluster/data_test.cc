@@ -512,8 +512,8 @@ TEST(uneven_batches, a_loop_that_all_ranks_leave_after_as_many_batches_is_legal)
   EXPECT_EQ(ranks.ids(), Names{});
 }
 
-TEST(uneven_batches, ranks_that_average_by_hand_after_each_batch_wait_too) {
-  Ranks ranks;
+// Ranks that reduce something of a parameter's size every so many steps.
+void average_by_hand(Ranks& ranks, int64_t steps_between) {
   store::GroupInfo group;
   group.ranks = {0, 1, 2, 3};
   for (int32_t rank = 0; rank < 4; ++rank) {
@@ -522,9 +522,9 @@ TEST(uneven_batches, ranks_that_average_by_hand_after_each_batch_wait_too) {
     parameter.kind = "parameter";
     parameter.detail = R"({"shape": [300, 50]})";
     ranks.cluster().on_model(parameter);
-    for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 5; ++i) {
       store::CollectiveRow row;
-      row.origin = origin_of(rank, kSecond);
+      row.origin = origin_of(rank, kSecond, i * steps_between);
       row.group = &group;
       row.sequence = i;
       row.operation = "all_reduce";
@@ -537,7 +537,30 @@ TEST(uneven_batches, ranks_that_average_by_hand_after_each_batch_wait_too) {
     last_has_fewer(rank, told);
     told.begun["sharing"] = nullptr;
   });
+}
+
+TEST(uneven_batches, ranks_that_average_by_hand_after_each_batch_wait_too) {
+  Ranks ranks;
+  average_by_hand(ranks, 1);
   EXPECT_EQ(ranks.ids(), Names{"uneven_batches"});
+}
+
+TEST(uneven_batches, ranks_that_average_their_weights_once_an_epoch_need_no_equal_numbers) {
+  Ranks ranks;
+  average_by_hand(ranks, 40);
+  EXPECT_EQ(ranks.ids(), Names{});
+}
+
+TEST(uneven_batches, a_stream_that_goes_on_while_others_have_ended_is_named) {
+  Ranks ranks;
+  ranks.epoch(0, [](int32_t rank, Told& told) {
+    told.begun["batches"] = nullptr;
+    told.has_ids = false;
+    told.reads = rank != 1;
+  });
+  ranks.tick(20 * kSecond);
+  ASSERT_EQ(ranks.ids(), Names{"uneven_batches"});
+  EXPECT_EQ(ranks.found.of("uneven_batches").at(0).rank, 1);
 }
 
 TEST(shards, events_that_make_no_sense_are_passed_over) {

@@ -52,7 +52,13 @@ void PeerFinder::on_collective(const store::CollectiveRow& row) {
   for (const int64_t size : row.sizes) elements *= std::max<int64_t>(1, size);
   const bool whole = elements > 1 && elements == parameters_[row.origin.rank];
   if (!whole && !shapes->second.contains(row.sizes)) return;
-  if (averaged_.size() < kGroupsMax) ++averaged_[row.group->ranks];
+  if (averages_.size() >= kGroupsMax && !averages_.contains(row.group->ranks)) return;
+  Averages& averages = averages_[row.group->ranks];
+  ++averages.calls;
+  const int64_t step = row.origin.step;
+  if (row.origin.rank != row.group->ranks.front() || step <= averages.last_step) return;
+  if (averages.steps++ == 0) averages.first_step = step;
+  averages.last_step = step;
 }
 
 void PeerFinder::on_moment(const Moment& moment) {
@@ -116,10 +122,12 @@ std::vector<Peers> PeerFinder::by_sampler(const Pass& pass) const {
 
 std::vector<Peers> PeerFinder::by_collectives() const {
   std::vector<Peers> groups;
-  for (const auto& [ranks, count] : averaged_) {
-    const auto own = static_cast<int64_t>(ranks.size());
-    if (count < kAveragedMin * own) continue;
-    groups.push_back({ranks, true, "they average their gradients"});
+  for (const auto& [ranks, averages] : averages_) {
+    if (averages.calls < kAveragedMin * static_cast<int64_t>(ranks.size())) continue;
+    // Who averages weights once an epoch shares the work too, but nobody waits within the epoch.
+    const int64_t span = averages.last_step - averages.first_step + 1;
+    const bool in_step = averages.steps >= kAveragedMin && averages.steps * 10 >= span * 9;
+    groups.push_back({ranks, in_step, "they average their gradients"});
   }
   return groups;
 }

@@ -39,10 +39,19 @@ class PeerFinder {
   [[nodiscard]] std::vector<Peers> by_sampler(const Pass& pass) const;
   [[nodiscard]] std::vector<Peers> by_collectives() const;
 
+  // How often the ranks of a group have averaged something as large as their gradients.
+  struct Averages {
+    int64_t calls = 0;
+    // Of the group's first rank: steps with such a call, and the first and last of them.
+    int64_t steps = 0;
+    int64_t first_step = -1;
+    int64_t last_step = -1;
+  };
+
   int32_t world_size_ = 0;
   std::map<int32_t, std::set<std::vector<int64_t>>> shapes_;  // of parameters, by rank
   std::map<int32_t, int64_t> parameters_;                     // elements of all, by rank
-  std::map<std::vector<int32_t>, int64_t> averaged_;  // gradients averaged, by ranks of the group
+  std::map<std::vector<int32_t>, Averages> averages_;         // by ranks of the group
 };
 
 }  // namespace paramedic::cluster

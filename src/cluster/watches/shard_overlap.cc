@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -182,7 +183,7 @@ class ShardOverlap : public PassWatch {
     finding.value = share;
     finding.message = fmt::format(
         "ranks {} and {} read the same samples in epoch {}: the content of {} % is equal", one,
-        other, pass.epoch, static_cast<int>(share * 100 + 0.5));
+        other, pass.epoch, std::lround(share * 100));
     finding.evidence.push_back(
         fmt::format("{} and {} samples were compared by a hash of their bytes",
                     first.contents.size(), second.contents.size()));

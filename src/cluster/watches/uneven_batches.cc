@@ -78,10 +78,13 @@ class UnevenBatches : public PassWatch {
       } else {
         waiting = true;
       }
-      if (!over && !mine.begun.batches) return;
-      counts.emplace_back(over ? mine.read->batches : *mine.begun.batches, rank);
+      counts.emplace_back(over ? mine.read->batches : mine.begun.batches.value_or(-1), rank);
     }
     if (!waiting || newest_ns == 0 || now_ns - newest_ns < kPatienceNs) return;
+    // A stream has no length: that it is still read says that it has at least one more.
+    for (Count& count : counts) {
+      if (count.first < 0) count.first = fewest + 1;
+    }
     std::sort(counts.begin(), counts.end());
     if (counts.back().first > fewest) {
       tell(pass, group, counts, "it has run out of them, and the others are still in the loop");
