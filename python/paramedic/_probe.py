@@ -205,6 +205,11 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
 }
 
 
+def pointer_to(record: ctypes.Structure) -> Any:
+    """What a call takes in place of the record, without looking at its type each time."""
+    return ctypes.byref(record)
+
+
 def load(path: str) -> Any:
     """The library at `path` with its signatures set.
 
@@ -333,6 +338,8 @@ class Probe:
         self._capture = library.paramedic_capture
         self._scalar_at = library.paramedic_scalar_at
         self._step_done = library.paramedic_step_done
+        self._enter = library.paramedic_collective_enter
+        self._leave = library.paramedic_collective_leave
 
     def define(self, kind: int, dtype: int, sizes: Sequence[int], name: str) -> int:
         """The number of a new name; -1 when the directory is full."""
@@ -400,6 +407,22 @@ class Probe:
         text = json.dumps(fields, default=str)
         self._library.paramedic_event(self._handle, mode, step, kind.encode(), text.encode())
 
+    def tell(self, step: int, kind: str, fields: Dict[str, Any]) -> None:
+        """As `event`, from any thread: the numbers before it stay where they are."""
+        text = json.dumps(fields, default=str)
+        self._library.paramedic_event(self._handle, MODE_TRAIN, step, kind.encode(), text.encode())
+
+    def enter(self, step: int, number: int, call: Any) -> int:
+        """Records that a collective is entered: its number in its group, a pointer to a Collective.
+
+        Any thread may call this and `leave`.
+        """
+        return int(self._enter(self._handle, step, number, call))
+
+    def leave(self, step: int, number: int, group: int) -> int:
+        """Records that the collective has returned."""
+        return int(self._leave(self._handle, step, number, group))
+
     def step_done(self, step: int, step_ns: int, spent_ns: int, kinds: int) -> None:
         """Tells the budget controller how long the step and our part of it took."""
         self._step_done(self._handle, step, step_ns, spent_ns, kinds)
@@ -412,6 +435,10 @@ class Probe:
         """Why the probe is off; empty while it works."""
         text = self._library.paramedic_probe_error(self._handle)
         return text.decode("utf-8", "replace") if text else ""
+
+    def finish(self) -> None:
+        """As `close`, where other threads may still call: what they record is dropped."""
+        self._library.paramedic_probe_finish(self._handle)
 
     def close(self) -> None:
         """Marks the ring as ended in good order. The object must not be used afterwards."""

@@ -9,6 +9,8 @@ import sys
 FRAMEWORKS = {
     "torch": "paramedic.adapters.torch",
     "torch._dynamo": "paramedic.recovery.dynamo",
+    "torch.distributed._functional_collectives": "paramedic.adapters.torch.distributed",
+    "torch.distributed.fsdp": "paramedic.adapters.torch.distributed",
 }
 
 

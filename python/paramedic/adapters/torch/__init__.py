@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
+from paramedic.adapters.torch.distributed import Distributed
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.memory import Memory
@@ -87,6 +88,7 @@ class Adapter:
         self.steps.after_update.extend([replicas.after_update, zero_grad.after_update])
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
         session.on_step_open.append(self.activations.follow_step)
+        self.distributed = Distributed(session, source, self.origins, phases)
 
     def watch(self) -> None:
         """Replaces what the taps replace; each part by itself, so that one may fail."""
@@ -106,6 +108,7 @@ class Adapter:
             "compiled code": lambda: _wrap_compile(self),
             "models": self.models.arm,
             "snapshots": lambda: _take_snapshots(self),
+            "distributed": self.distributed.watch,
         }
         for name, part in parts.items():
             try:
@@ -132,7 +135,7 @@ def _wrap_train(adapter: Adapter) -> None:
 
     @functools.wraps(genuine)
     def train(self: Any, mode: bool = True) -> Any:
-        if tap.on and session.probe is not None:
+        if tap.on and session.thread:
             try:
                 found = models.module(self)
                 # A frozen part kept in eval mode is no validation: only whole models count.

@@ -85,6 +85,7 @@ class Loaders:
         def __next__(iterator: Any) -> Any:
             if not tap.on or not session.active():
                 return genuine(iterator)
+            session.signs += 1
             self.batch = None
             if quick.on and grad_enabled():
                 self.batch = batch = genuine(iterator)

@@ -74,6 +74,7 @@ class Losses:
 
         @functools.wraps(genuine)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            session.signs += 1
             # Frame 1 is `Tensor.backward`.
             if quick.on and quick.loss(tensors, args, sys._getframe(2)):
                 return genuine(tensors, *args, **kwargs)  # type: ignore[no-any-return]

@@ -46,6 +46,11 @@ class Phases:
         self.data += end - start
         self._cursor = end
 
+    @property
+    def validating(self) -> bool:
+        """Whether a model is in eval mode, or a loader is read without gradients."""
+        return self._validating
+
     def begin_validation(self, now: int) -> None:
         """A model is in eval mode, or gradients are off, from now on."""
         if not self._validating:

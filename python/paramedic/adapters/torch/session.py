@@ -2,7 +2,9 @@
 
 A session belongs to the thread that first trains. Taps in other threads (DataParallel's replicas,
 a server beside the training) do nothing, so that neither the step nor the ring needs a lock, and
-the ring can be closed at exit without a thread being inside it.
+the ring can be closed at exit without a thread being inside it. What belongs to no thread
+(collectives, the watch over stalls) calls nothing but `tell` and the calls of the probe that any
+thread may make; once it does, the ring's memory is kept to the end of the process.
 """
 
 import atexit
@@ -47,6 +49,10 @@ class Session:
         # Of the job, once the ring is open.
         self.rank = 0
         self.world_size = 1
+        # Whether threads other than the one that trains may call the probe.
+        self.shared = False
+        # Batches, backward passes: that they grow says that the job goes on.
+        self.signs = 0
         # Of the thread that trains; 0 before the ring is open.
         self.thread = 0
         self.step = 0
@@ -94,7 +100,16 @@ class Session:
             self._tell(what, why)
 
     def _tell(self, what: str, why: str) -> None:
-        self.event("not_captured", {"what": what, "why": why[:500]})
+        self.tell("not_captured", {"what": what, "why": why[:500]})
+
+    def tell(self, kind: str, fields: Dict[str, Any]) -> None:
+        """Records an event; any thread may call it, before training has begun too."""
+        probe = self.probe
+        if probe is None:
+            return
+        if self.thread == get_ident():
+            probe.flush()
+        probe.tell(self.step, kind, fields)
 
     def event(self, kind: str, fields: Dict[str, Any]) -> None:
         """Records an event of the current step."""
@@ -112,9 +127,14 @@ class Session:
         self.off = True
         self.probe = None
         self.thread = 0
-        if probe is not None and thread == get_ident():
-            if self.step > 0:  # the steps of a stretch were not told one by one
-                probe.step_done(self.step - 1, 0, 0, 0)
+        if probe is None or thread not in (0, get_ident()):
+            return
+        if self.step > 0:  # the steps of a stretch were not told one by one
+            probe.step_done(self.step - 1, 0, 0, 0)
+        if self.shared:
+            probe.flush()
+            probe.finish()
+        else:
             probe.close()
 
     def open_step(self) -> None:
@@ -127,21 +147,30 @@ class Session:
         for callback in self.on_step_open:
             callback()
 
-    def _open(self) -> bool:
-        if self._is_loader_worker():
-            self.off = True
-            return False
-        self.rank, self.world_size = self._rank()
-        self.probe, why = _probe.open_probe(self.rank, self.world_size)
+    def open_ring(self, rank: int, world_size: int) -> bool:
+        """Makes the ring, unless it is there: in a job of several ranks before it trains."""
+        if self.probe is not None or self.off:
+            return not self.off
+        self.rank, self.world_size = rank, world_size
+        self.probe, why = _probe.open_probe(rank, world_size)
         if self.probe is None:
             self.off = True
             if os.environ.get("PARAMEDIC_DEBUG"):
                 sys.stderr.write(f"paramedic: no ring: {why}\n")
             return False
-        self.thread = get_ident()
         version = str(self.torch.__version__)
         python = "{}.{}.{}".format(*sys.version_info[:3])
-        self.event("attached", {"framework": "torch", "version": version, "python": python})
+        self.tell("attached", {"framework": "torch", "version": version, "python": python})
+        _close_in_multiprocessing(self.close)
+        return True
+
+    def _open(self) -> bool:
+        if self._is_loader_worker():
+            self.off = True
+            return False
+        if self.probe is None and not self.open_ring(*self._rank()):
+            return False
+        self.thread = get_ident()
         self.open_step()
         for callback in self.on_open:
             callback()
@@ -167,6 +196,7 @@ class Session:
     def begin_anew(self, step: int) -> None:
         """This process is another one now, at its step `step`: it opens a ring of its own."""
         self.probe = None
+        self.shared = False
         self.thread = 0
         self.step = step
         self.due = 0
@@ -175,3 +205,12 @@ class Session:
         self._told = set()
         for callback in self.on_fork:
             callback()
+
+
+def _close_in_multiprocessing(close: Callable[[], None]) -> None:
+    """A process that multiprocessing made by a fork ends without the interpreter's own end."""
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is not None and process is not None and process.parent_process() is not None:
+        # The lowest priority: after what the job itself wants to be called.
+        util.Finalize(None, close, exitpriority=-1000)

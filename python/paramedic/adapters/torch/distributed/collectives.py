@@ -1,0 +1,312 @@
+"""Calls of collectives and of point-to-point operations.
+
+The methods of `ProcessGroup` are replaced, which every function of `torch.distributed` ends in:
+those functions stay what they are, for pickle, for torch.compile and for whoever compares them.
+What C++ calls (the buckets of DDP) is seen by the flight recorder alone.
+
+A call costs two calls of the probe, the walk up to the user's line, and one look into a table of
+the calls that were made before from that line with tensors of that shape.
+"""
+
+import functools
+import sys
+from _thread import get_ident
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+from paramedic import _probe
+from paramedic.adapters.torch.distributed.functional import wrap_functional
+from paramedic.adapters.torch.distributed.groups import Group, Groups
+from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.source import Source, place
+
+MAX_CALLS = 4096  # different ones; then they are forgotten and made anew
+MAX_SITES = 1000  # lines of code that are told; code made at run time could be without end
+MAX_WORKS = 10_000  # that were started and not waited for
+
+NOWHERE = 0xFFFFFFFF
+
+
+class Method(NamedTuple):
+    """How a method of a group is called."""
+
+    operation: str
+    tensors: int  # which argument has the tensors whose size is told; -1: none
+    root: bool = False  # its options name a root
+    peer: int = -1  # which argument is a rank of the group
+
+
+# The input's size is told, but where only one rank has an input: then the output's.
+METHODS = {
+    "allreduce": Method("all_reduce", 0),
+    "allreduce_coalesced": Method("all_reduce_coalesced", 0),
+    "broadcast": Method("broadcast", 0, root=True),
+    "reduce": Method("reduce", 0, root=True),
+    "allgather": Method("all_gather", 1),
+    "_allgather_base": Method("all_gather_into_tensor", 1),
+    "all_gather_single": Method("all_gather_into_tensor", 1),
+    "allgather_coalesced": Method("all_gather_coalesced", 1),
+    "allgather_into_tensor_coalesced": Method("all_gather_into_tensor_coalesced", 1),
+    "all_gather_single_coalesced": Method("all_gather_into_tensor_coalesced", 1),
+    "gather": Method("gather", 1, root=True),
+    "scatter": Method("scatter", 0, root=True),
+    "reduce_scatter": Method("reduce_scatter", 1),
+    "_reduce_scatter_base": Method("reduce_scatter_tensor", 1),
+    "reduce_scatter_single": Method("reduce_scatter_tensor", 1),
+    "reduce_scatter_tensor_coalesced": Method("reduce_scatter_tensor_coalesced", 1),
+    "reduce_scatter_single_coalesced": Method("reduce_scatter_tensor_coalesced", 1),
+    "alltoall_base": Method("all_to_all_single", 1),
+    "all_to_all_single": Method("all_to_all_single", 1),
+    "alltoall": Method("all_to_all", 1),
+    "send": Method("send", 0, peer=1),
+    "recv": Method("recv", 0, peer=1),
+    "recv_anysource": Method("recv", 0),
+    "barrier": Method("barrier", -1),
+    "monitored_barrier": Method("monitored_barrier", -1),
+}
+# They wait themselves, though the method below them does not say so.
+WAITING_FUNCTIONS = ("send", "recv", "send_object_list", "recv_object_list")
+
+
+class Call:
+    """A call that can be recorded again and again."""
+
+    __slots__ = ("asynchronous", "code", "group", "group_id", "operation", "pointer", "record")
+
+    def __init__(self, record: Any, pointer: Any, group: Group, operation: str, code: Any) -> None:
+        self.record = record
+        self.pointer = pointer
+        self.group = group.name
+        self.group_id = group.id
+        self.operation = operation
+        self.asynchronous = bool(record.asynchronous)
+        self.code = code  # kept, so that its address stays its own
+
+
+class Entry(NamedTuple):
+    """A call that was entered."""
+
+    call: Call
+    number: int
+
+
+class Collectives:
+    """Records what is called on process groups."""
+
+    def __init__(self, session: Session, source: Source, groups: Groups) -> None:
+        self._session = session
+        self._source = source
+        self._groups = groups
+        self._tap = session.tap("collectives")
+        self._calls: Dict[Any, Call] = {}
+        self._operations: Dict[str, int] = {}
+        self._sites: Dict[Any, int] = {}
+        # Asynchronous calls, and synchronous ones that are waited for, by the id of their work.
+        self._works: Dict[int, Entry] = {}
+        # By thread: the call that it is inside of.
+        self.inside: Dict[int, Entry] = {}
+        # Calls entered and left so far.
+        self.count = 0
+        session.on_fork.append(self._reset)
+
+    def _reset(self) -> None:
+        for table in (self._calls, self._operations, self._sites, self._works, self.inside):
+            table.clear()
+        self.count = 0
+
+    def watch(self, c10d: Any) -> None:
+        """Replaces the methods of groups, and the one that waits."""
+        group_class = c10d.ProcessGroup
+        for name, method in METHODS.items():
+            if name in group_class.__dict__:
+                genuine = getattr(group_class, name)
+                setattr(group_class, name, self._wrapped(genuine, method))
+        work_class = c10d.Work
+        work_class.wait = self._wrapped_wait(work_class.wait)
+
+    def watch_functional(self, module: Any) -> None:
+        """Replaces the functional collectives, which call no method of a group."""
+        wrap_functional(module, self._session, self._enter_named, self._leave)
+
+    def _wrapped(self, genuine: Any, method: Method) -> Callable[..., Any]:
+        tap, session, enter, leave = self._tap, self._session, self._enter, self._leave
+        works, inside = self._works, self.inside
+
+        @functools.wraps(genuine)
+        def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+            if not tap.on or session.probe is None:
+                return genuine(group, *args, **kwargs)
+            entry = None
+            try:
+                entry = enter(group, method, args, kwargs)
+            except Exception as error:
+                tap.fail(error)
+            if entry is None:
+                return genuine(group, *args, **kwargs)
+            thread = get_ident()
+            if not entry.call.asynchronous:
+                inside[thread] = entry
+            try:
+                work = genuine(group, *args, **kwargs)
+            except BaseException:
+                inside.pop(thread, None)
+                leave(entry)
+                raise
+            if work is None:
+                inside.pop(thread, None)
+                leave(entry)
+            else:
+                if len(works) >= MAX_WORKS:
+                    works.clear()
+                works[id(work)] = entry
+            return work
+
+        return call
+
+    def _wrapped_wait(self, genuine: Any) -> Callable[..., Any]:
+        works, inside, leave = self._works, self.inside, self._leave
+
+        @functools.wraps(genuine)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            entry = works.pop(id(work), None)
+            if entry is None:
+                return genuine(work, *args, **kwargs)
+            thread = get_ident()
+            inside[thread] = entry
+            try:
+                return genuine(work, *args, **kwargs)
+            finally:
+                inside.pop(thread, None)
+                leave(entry)
+
+        return wait
+
+    def _enter(self, process_group: Any, method: Method, args: Any, kwargs: Any) -> Optional[Entry]:
+        group = self._groups.of(process_group)
+        if group is None:
+            return None
+        tensor, size = None, 0
+        if method.tensors >= 0:
+            tensor, size = _tensor_of(args[method.tensors] if len(args) > method.tensors else None)
+        options = args[-1] if args else kwargs.get("opts")
+        asynchronous = bool(getattr(options, "asyncOp", method.operation in ("send", "recv")))
+        peer = -1
+        if method.root:
+            peer = group.ranks[options.rootRank]
+        elif method.peer >= 0:
+            peer = group.ranks[args[method.peer]]
+        frame = sys._getframe(2)
+        if frame.f_code.co_name in ("isend", "irecv", "recv") and asynchronous:
+            asynchronous = not _waits_itself(frame)
+        spot = self._source.frame(frame)
+        code, at = (None, 0) if spot is None else (spot.f_code, spot.f_lasti)
+        shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
+        key = (id(code), at, group.id, method, dtype, shape, size, peer, asynchronous)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._make(key, group, method.operation, spot)
+        return self._record(call, next(group.numbers))
+
+    def _enter_named(self, name: str, operation: str, tensor: Any) -> Optional[Entry]:
+        """A functional collective knows its group's name only."""
+        process_group = self._groups.by_name(name)
+        group = None if process_group is None else self._groups.of(process_group)
+        if group is None or self._session.probe is None:
+            return None
+        spot = self._source.frame(sys._getframe(2))
+        code, at = (None, 0) if spot is None else (spot.f_code, spot.f_lasti)
+        tensor, size = _tensor_of(tensor)
+        shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
+        key = (id(code), at, group.id, operation, dtype, shape, size, -1, False)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._make(key, group, operation, spot)
+        entry = self._record(call, next(group.numbers))
+        self.inside[get_ident()] = entry
+        return entry
+
+    def _record(self, call: Call, number: int) -> Entry:
+        self.count += 1
+        probe = self._session.probe
+        if probe is not None:
+            probe.enter(self._session.step, number, call.pointer)
+        return Entry(call, number)
+
+    def _leave(self, entry: Entry) -> None:
+        self.count += 1
+        inside = self.inside
+        if inside.get(get_ident()) is entry:
+            del inside[get_ident()]
+        probe = self._session.probe
+        if probe is not None:
+            probe.leave(self._session.step, entry.number, entry.call.group_id)
+
+    def _make(self, key: Any, group: Group, operation: str, spot: Any) -> Call:
+        if len(self._calls) >= MAX_CALLS:
+            self._calls.clear()
+        _, at, _, _, dtype, shape, size, peer, asynchronous = key
+        sizes = () if shape is None else tuple(int(n) for n in shape)[: _probe.MAX_DIMS]
+        record = _probe.Collective()
+        record.group = group.id
+        record.operation = self._operation(operation)
+        record.where = self._site(spot, at)
+        record.peer = peer
+        record.bytes = size
+        record.dtype = _probe.DTYPES.get(str(dtype).rpartition(".")[2], _UINT8)
+        record.ndim = len(sizes)
+        record.asynchronous = asynchronous
+        record.sizes[: len(sizes)] = sizes
+        code = None if spot is None else spot.f_code
+        call = Call(record, _probe.pointer_to(record), group, operation, code)
+        self._calls[key] = call
+        return call
+
+    def _operation(self, name: str) -> int:
+        number = self._operations.get(name)
+        if number is None:
+            assert self._session.probe is not None
+            number = self._session.probe.define(_probe.KIND_OPERATION, 0, (), name)
+            self._operations[name] = number
+        return number
+
+    def _site(self, spot: Any, at: int) -> int:
+        if spot is None:
+            return NOWHERE
+        file, line, function = place(spot)
+        key = (file, line, function)
+        number = self._sites.get(key)
+        if number is None:
+            number = NOWHERE
+            if len(self._sites) < MAX_SITES:
+                assert self._session.probe is not None
+                name = f"{function}\n{file}"
+                number = self._session.probe.define(_probe.KIND_CALL_SITE, 0, (line,), name)
+                self._sites[key] = number = number if number >= 0 else NOWHERE
+        return number
+
+
+_UINT8 = _probe.DTYPES["uint8"]
+
+
+def _tensor_of(value: Any) -> Tuple[Any, int]:
+    """The first tensor of an argument (a tensor, a list, a list of lists), and bytes in all."""
+    if isinstance(value, (list, tuple)):
+        if len(value) == 1:
+            return _tensor_of(value[0])
+        found = [_tensor_of(one) for one in value]
+        return (found[0][0], sum(size for _, size in found)) if found else (None, 0)
+    if value is None:
+        return None, 0
+    return value, value.numel() * value.element_size()
+
+
+def _waits_itself(frame: Any) -> bool:
+    """Whether a function above, still of torch.distributed, waits for what it sends or receives."""
+    file = frame.f_code.co_filename
+    for _ in range(6):
+        if frame is None:
+            return False
+        code = frame.f_code
+        if code.co_filename == file and code.co_name in WAITING_FUNCTIONS:
+            return True
+        frame = frame.f_back
+    return False
