@@ -101,55 +101,7 @@ Result<std::vector<std::unique_ptr<LogFile>>> open_logs(const std::string& folde
 
 }  // namespace
 
-Result<StepTimes> StepTimes::read(store::RunReader& reader) {
-  StepTimes times;
-  PARAMEDIC_TRY(reader.read_scalars([&](const store::ScalarRow& row) {
-    if (row.name != nullptr && *row.name == "step_ms") {
-      times.add(row.origin.rank, row.origin.step, row.origin.time_ns, row.value);
-    }
-    return true;
-  }));
-  return times;
-}
-
-void StepTimes::add(int rank, int64_t step, int64_t told_ns, double step_ms) {
-  std::vector<Step>& steps = ranks_[rank];
-  // One that is told again, after a restart, begins anew.
-  while (!steps.empty() && steps.back().step >= step) steps.pop_back();
-  steps.push_back({step, told_ns, step_ms});
-  for (size_t i = steps.size() - 1; i > 0; --i) {
-    const int64_t begin_ns = steps[i].end_ns - static_cast<int64_t>(steps[i].step_ms * 1e6);
-    if (steps[i - 1].end_ns <= begin_ns) break;
-    steps[i - 1].end_ns = begin_ns;
-  }
-}
-
-int64_t StepTimes::step_at(int rank, int64_t time_ns) const {
-  auto known = ranks_.find(rank);
-  if (known == ranks_.end()) known = ranks_.begin();
-  if (known == ranks_.end() || time_ns == 0) return -1;
-  const std::vector<Step>& steps = known->second;
-  const auto next =
-      std::lower_bound(steps.begin(), steps.end(), time_ns,
-                       [](const Step& step, int64_t value) { return step.end_ns < value; });
-  if (next == steps.begin()) {
-    const bool is_in_it = time_ns >= next->end_ns - static_cast<int64_t>(next->step_ms * 1e6);
-    return is_in_it ? next->step : -1;
-  }
-  return next == steps.end() ? steps.back().step : next->step;
-}
-
-std::optional<int64_t> StepTimes::end_of(int64_t step) const {
-  for (const auto& [rank, steps] : ranks_) {
-    const auto found =
-        std::lower_bound(steps.begin(), steps.end(), step,
-                         [](const Step& known, int64_t value) { return known.step < value; });
-    if (found != steps.end() && found->step == step) return found->end_ns;
-  }
-  return std::nullopt;
-}
-
-Status read_log_lines(const std::string& folder, int world_size, const StepTimes& steps,
+Status read_log_lines(const std::string& folder, int world_size, const store::StepTimes& steps,
                       const std::function<bool(const LoggedLine&)>& take) {
   PARAMEDIC_ASSIGN(const auto files, open_logs(folder, world_size));
   while (true) {

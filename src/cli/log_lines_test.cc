@@ -20,7 +20,7 @@ void write_times(const std::string& log, std::vector<supervise::OutputTime> time
 }
 
 std::vector<LoggedLine> lines_of(const std::string& folder, int world_size,
-                                 const StepTimes& steps = {}) {
+                                 const store::StepTimes& steps = {}) {
   std::vector<LoggedLine> lines;
   const Status status = read_log_lines(folder, world_size, steps, [&](const LoggedLine& line) {
     lines.push_back(line);
@@ -61,18 +61,6 @@ TEST(log_lines, all_of_a_traceback_is_an_error_and_what_follows_it_is_not) {
   ASSERT_EQ(lines.size(), 5U);
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(lines[i].level, diagnose::Level::kError) << i;
   EXPECT_EQ(lines[4].level, diagnose::Level::kInfo);
-}
-
-TEST(log_lines, steps_that_were_told_together_end_one_after_another) {
-  StepTimes steps;
-  for (int64_t step = 0; step < 4; ++step) steps.add(0, step, 1000 * kMs, 100);
-  EXPECT_EQ(steps.end_of(3), 1000 * kMs);
-  EXPECT_EQ(steps.end_of(0), 700 * kMs);
-  EXPECT_FALSE(steps.end_of(4).has_value());
-  EXPECT_EQ(steps.step_at(0, 750 * kMs), 1);
-  EXPECT_EQ(steps.step_at(-1, 650 * kMs), 0);
-  EXPECT_EQ(steps.step_at(0, 500 * kMs), -1);
-  EXPECT_EQ(steps.step_at(0, 5000 * kMs), 3);
 }
 
 TEST(log_lines, a_run_without_logs_is_an_error) {

@@ -45,7 +45,7 @@ struct Filter {
   }
 };
 
-Result<Filter> filter_of(const Arguments& arguments, const StepTimes& steps) {
+Result<Filter> filter_of(const Arguments& arguments, const store::StepTimes& steps) {
   Filter filter;
   if (arguments.option("rank").given) filter.rank = static_cast<int>(arguments.number("rank"));
   if (const std::string& grep = arguments.text("grep"); !grep.empty()) {
@@ -66,14 +66,14 @@ Result<Filter> filter_of(const Arguments& arguments, const StepTimes& steps) {
   const auto step = static_cast<int64_t>(arguments.number("around"));
   filter.around_ns = steps.end_of(step);
   if (!filter.around_ns) {
-    return not_found(fmt::format("step {} was not captured in this run", step),
-                     "`paramedic show` says which steps were");
+    return not_found(fmt::format("when step {} ended is not known", step),
+                     "`paramedic show` says how far the run came");
   }
   return filter;
 }
 
 // Passes on what the filter lets through: all of it, or with a time the lines nearest to it.
-Status select(const std::string& folder, int world_size, const StepTimes& steps,
+Status select(const std::string& folder, int world_size, const store::StepTimes& steps,
               const Filter& filter, const std::function<bool(const LoggedLine&)>& take) {
   std::deque<LoggedLine> before;
   size_t after = 0;
@@ -130,7 +130,7 @@ std::string line_text(const LoggedLine& line, const Paint& paint) {
 Result<int> logs(const Arguments& arguments, Console& console) {
   PARAMEDIC_ASSIGN(const auto reader, open_run(arguments, console));
   const store::RunInfo& info = reader->info();
-  PARAMEDIC_ASSIGN(const StepTimes steps, StepTimes::read(*reader));
+  PARAMEDIC_ASSIGN(const store::StepTimes steps, store::StepTimes::read(*reader));
   PARAMEDIC_ASSIGN(const Filter filter, filter_of(arguments, steps));
   const bool as_json = arguments.flag("json");
   const Paint paint(console.color_out);

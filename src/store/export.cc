@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "store/perfetto_file.h"
 #include "store/run.h"
 #include "store/table_file.h"
 #include "store/tables.h"
@@ -107,10 +108,12 @@ class Exporter {
 
 Status export_run(const std::string& run_dir, const std::string& format,
                   const std::string& destination) {
-  if (format != "csv" && format != "parquet") {
-    return invalid_argument("cannot export to '" + format + "'", "the formats are csv and parquet");
+  if (format != "csv" && format != "parquet" && format != "perfetto") {
+    return invalid_argument("cannot export to '" + format + "'",
+                            "the formats are csv, parquet and perfetto");
   }
   PARAMEDIC_ASSIGN(const std::unique_ptr<RunReader> reader, RunReader::open(run_dir));
+  if (format == "perfetto") return write_perfetto(*reader, destination);
   FileSystem& files = posix_file_system();
   PARAMEDIC_TRY(files.make_folders(destination));
   Exporter exporter(*reader, format, destination);

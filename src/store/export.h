@@ -1,5 +1,5 @@
 #pragma once
-// A run's tables as files for other tools. One thread.
+// A run as files for other tools. One thread.
 
 #include <string>
 
@@ -9,8 +9,9 @@ namespace paramedic::store {
 
 // Writes DESTINATION/TABLE.csv or .parquet for each table of the run in `run_dir`, columns as in
 // docs/formats/run-folder.md. The folder is made when it is missing; when one of the files exists
-// already nothing is written and the answer is kInvalidArgument, as for a `format` other than
-// "csv" and "parquet". Damaged batches are left out and named on stderr.
+// already nothing is written and the answer is kInvalidArgument, as for an unknown `format`.
+// Damaged batches are left out and named on stderr. "perfetto" writes the one file DESTINATION
+// instead (perfetto_file.h).
 //
 // CSV (RFC 4180): times as ISO 8601 in UTC with nanoseconds, numbers so that they read back the
 // same, lists as "[64, 3]", bytes as hexadecimal digits.
