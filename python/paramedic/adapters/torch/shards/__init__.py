@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any
+from typing import Any, Sequence
 
 from paramedic import _probe
 from paramedic.adapters.torch.loader import Loaders
@@ -31,7 +31,8 @@ from paramedic.adapters.torch.source import Source, place, where
 MAX_PASSES = 20_000  # told of a seat
 PROGRESS_AT = (32, 512, 8192)  # batches of the first pass after which it is told before its end
 STEPS_PER_BATCH_MAX = 4  # more: these batches are not what the steps learn from
-_PASS = "_paramedic_pass"  # on an iterator of a loader
+_PASS = "_paramedic_pass"  # on an iterator of a loader; None where it is not followed
+_ASKED = "_paramedic_asked"  # on one that is being made: the batches it asked its workers for
 
 
 class Shards:
@@ -46,6 +47,7 @@ class Shards:
         self._tap = session.tap("shards")
         self._seats = Seats()
         self._wrapped = False
+        loaders.before_epoch.append(self._before)
         loaders.opened.append(self._opened)
         session.on_fork.append(self._seats.clear)
 
@@ -57,16 +59,25 @@ class Shards:
         for name in ("TensorDataset", "Subset", "ConcatDataset"):
             self._origins.watch(getattr(data, name))
 
+    def _before(self, loader: Any) -> None:
+        """An iterator is about to be made; one with workers asks for batches at once."""
+        if not self._tap.on or not self._has_peers():
+            return
+        self._wrap()
+        # Workers that stay have the iterator of the pass before.
+        kept = getattr(loader, "_iterator", None)
+        before = None if kept is None else kept.__dict__.pop(_PASS, None)
+        if before is not None:
+            self._end(before, False)
+
     def _opened(self, loader: Any, iterator: Any) -> None:
-        if not self._tap.on:
+        if not self._tap.on or not self._wrapped:
             return
         try:
-            # Workers that stay have the iterator of the pass before.
-            before = iterator.__dict__.pop(_PASS, None)
-            if before is not None:
-                self._end(before, False)
-            if self._has_peers() and self._session.torch.is_grad_enabled():
-                self._begin(loader, iterator)
+            asked = iterator.__dict__.pop(_ASKED, ())
+            iterator.__dict__[_PASS] = None
+            if self._session.torch.is_grad_enabled():
+                self._begin(loader, iterator, asked)
         except Exception as error:
             self._tap.fail(error)
 
@@ -76,13 +87,12 @@ class Shards:
             return int(distributed.get_world_size()) > 1
         return _probe.rank_from_env()[1] > 1
 
-    def _begin(self, loader: Any, iterator: Any) -> None:
+    def _begin(self, loader: Any, iterator: Any, asked: Sequence[Any]) -> None:
         iterated = place(self._source.frame(sys._getframe(1)))
         made = self._origins.of(loader)
         seat = self._seats.take(loader, made if made[1] else iterated)
         if seat is None or seat.passes >= MAX_PASSES or seat.idle >= IDLE_PASSES:
             return
-        self._wrap()
         sampler = sampler_facts(loader, self._origins)
         size = None if iterator._dataset_kind else length_of(loader.dataset)
         full = is_full(seat.passes)
@@ -99,6 +109,7 @@ class Shards:
             "dataset": None,
             "root": None,
         }
+        reading.asked.extend(asked)
         begun = Pass(seat, reading, facts, self._session.step)
         if full:
             facts["dataset"] = dataset_facts(loader.dataset, self._origins)
@@ -124,9 +135,12 @@ class Shards:
         @functools.wraps(genuine_index)
         def _next_index(self: Any) -> Any:
             index = genuine_index(self)
-            begun = self.__dict__.get(_PASS)
-            if begun is not None and tap.on:
-                begun.reading.asked.append(index)
+            if tap.on:
+                state = self.__dict__
+                if _PASS not in state:
+                    state.setdefault(_ASKED, []).append(index)
+                elif state[_PASS] is not None:
+                    state[_PASS].reading.asked.append(index)
             return index
 
         @functools.wraps(genuine_next)

@@ -15,7 +15,7 @@ def main():
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
-    x = torch.randn(3070, 24)
+    x = torch.randn(3041, 24)
     data = TensorDataset(x, x[:, :4].argmax(1))
     loader = DataLoader(part_of(data, rank, world), batch_size=8, shuffle=True)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 4)))
