@@ -378,6 +378,46 @@ TEST(parameters_desync, of_layers_split_by_hand_beside_replicated_ones_there_is_
                   .empty());
 }
 
+TEST(parameters_desync, of_split_layers_that_began_equal_there_is_none) {
+  Job job;
+  job.ranks = 2;
+  job.traffic_bytes = 10'000;  // activations
+  EXPECT_TRUE(Scenario(job)
+                  .of([](int32_t rank, int64_t step) {
+                    Held held = in_step(0, step);  // the same data: the same loss
+                    const Held own = alone(rank, step);
+                    if (step > 0) held.before[0] = own.before[0];
+                    held.gradients[0] = own.gradients[0];
+                    held.after[0] = own.after[0];
+                    return held;
+                  })
+                  .empty());
+}
+
+TEST(parameters_desync, of_partitions_under_the_same_names_there_is_none) {
+  // As sharded optimizers keep them: all is exchanged in each step, and nothing was ever equal.
+  Job job;
+  job.traffic_bytes = 10'000;
+  EXPECT_TRUE(Scenario(job).of(alone, 20).empty());
+}
+
+TEST(parameters_desync, tells_two_ranks_one_of_which_changes_reduced_gradients_by_the_traffic) {
+  Job job;
+  job.ranks = 2;
+  job.traffic_bytes = 400;
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    job.branches[rank] = branch(29, "gradient", rank == 0 ? "true" : "false");
+  }
+  const auto found = Scenario(job).of([](int32_t rank, int64_t step) {
+    Held held = alone(rank, step);
+    if (step == 0) held.before = in_step(rank, step).before;
+    return held;
+  });
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 0);
+  EXPECT_EQ(found[0].where->line, 29);
+}
+
 TEST(parameters_desync, of_stages_with_other_layers_there_is_none) {
   Job job;
   job.names = {{2, R"(["c", "d"])"}, {3, R"(["c", "d"])"}};

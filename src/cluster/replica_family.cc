@@ -208,7 +208,10 @@ bool ReplicaFamily::is_desync(bool last) const {
   if (wrapped) return true;
   // Gradients that are no longer reduced may be averaging that has begun: its end is waited for.
   if (parting_->by == PartedBy::kGradients && !parting_->odd && !last) return false;
-  return trained_in_step_ || (compared_ >= kPartedSteps && traffic_steps_ == compared_);
+  // Traffic of the size of the gradients may carry something else: of ranks that began as copies,
+  // on data of their own, it does not.
+  const bool reduced = parting_->equal_step >= 0 && data_differs_ && traffic_steps_ == compared_;
+  return trained_in_step_ || reduced;
 }
 
 bool ReplicaFamily::never_synchronised() const {

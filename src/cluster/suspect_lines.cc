@@ -5,12 +5,13 @@
 namespace paramedic::cluster {
 namespace {
 
-// How much speaks for a line, from the strongest on.
-constexpr int kAloneAndOdd = 5;  // the rank that differs is the one treated differently there
-constexpr int kAlone = 4;        // one rank is treated differently there
-constexpr int kOfRank = 3;       // for whom the condition holds is not known
-constexpr int kRankNamed = 2;    // all come there, but the rank takes part in what it does
-constexpr int kByKind = 1;       // it does such things, on every rank
+// How much speaks for a line, from the strongest on. Within each its kind decides.
+constexpr int kKindsMax = 10;
+constexpr int kAloneAndOdd = 5 * kKindsMax;  // the rank that differs is treated differently there
+constexpr int kAlone = 4 * kKindsMax;        // one rank is treated differently there
+constexpr int kOfRank = 3 * kKindsMax;       // for whom the condition holds is not known
+constexpr int kRankNamed = 2 * kKindsMax;    // all come there; the rank takes part in what it does
+constexpr int kByKind = 1 * kKindsMax;       // it does such things, on every rank
 
 }  // namespace
 
@@ -37,19 +38,21 @@ void SuspectLines::choose(const std::vector<std::string>& kinds) {
 }
 
 int SuspectLines::weight_of(const Line& line, const std::vector<std::string>& kinds) const {
-  const bool fits = std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+  const auto does = [&](const std::string& kind) {
     const auto& all = line.branch.kinds;
     return std::find(all.begin(), all.end(), kind) != all.end();
-  });
-  if (!fits) return 0;
-  if (!line.branch.of_rank) return kByKind;
+  };
+  const auto fits = std::find_if(kinds.begin(), kinds.end(), does);
+  if (fits == kinds.end()) return 0;
+  const int by_kind = kKindsMax - 1 - static_cast<int>(fits - kinds.begin());
+  if (!line.branch.of_rank) return kByKind + by_kind;
   if (const auto rank = alone(line)) {
-    if (!odd_) return kAlone;
-    return rank == odd_ ? kAloneAndOdd : 0;
+    if (!odd_) return kAlone + by_kind;
+    return rank == odd_ ? kAloneAndOdd + by_kind : 0;
   }
   const bool known = std::all_of(line.taken.begin(), line.taken.end(),
                                  [](const auto& entry) { return entry.second.has_value(); });
-  return known ? kRankNamed : kOfRank;
+  return (known ? kRankNamed : kOfRank) + by_kind;
 }
 
 std::optional<int32_t> SuspectLines::alone(const Line& line) const {

@@ -19,7 +19,8 @@ class SuspectLines {
       : ranks_(std::move(ranks)), odd_(odd) {}
 
   void add(int32_t rank, const std::vector<RankBranch>& branches);
-  // Keeps lines that do one of `kinds`, in the order of their likelihood.
+  // Keeps lines that do one of `kinds`, in the order of their likelihood: how much a line tells
+  // ranks apart, then the order of `kinds`.
   void choose(const std::vector<std::string>& kinds);
   // The rank that alone comes to one of the lines, or alone does not.
   [[nodiscard]] std::optional<int32_t> rank() const;

@@ -225,12 +225,17 @@ class ParametersDesync : public Watch {
     SuspectLines lines(family.members(), parting.odd);
     for (const int32_t rank : family.members()) lines.add(rank, ranks_[rank].branches);
     const bool rates = differ(family, finding);
+    // A wrapper reduces gradients by itself, unless the job goes around it.
+    const bool wrapped = family.tensors().flags[parting.tensor] == 'd' && !parting.odd;
+    const std::vector<std::string> by_gradients =
+        wrapped ? std::vector<std::string>{"bypass", "gradient"}
+                : std::vector<std::string>{"gradient", "bypass"};
     switch (parting.by) {
       case PartedBy::kInitial:
         lines.choose({"random", "weights"});
         break;
       case PartedBy::kGradients:
-        lines.choose({"gradient", "bypass"});
+        lines.choose(by_gradients);
         break;
       case PartedBy::kUpdate:
         lines.choose({"rate", "weights"});
@@ -241,7 +246,7 @@ class ParametersDesync : public Watch {
       case PartedBy::kUnseen:
         lines.choose(rates                     ? std::vector<std::string>{"rate"}
                      : parting.gradients_equal ? std::vector<std::string>{"weights", "rate"}
-                                               : std::vector<std::string>{"gradient", "bypass"});
+                                               : by_gradients);
         break;
     }
     return lines;

@@ -138,6 +138,10 @@ class NanOrigin : public Rule {
   void from_event(Finding& finding) {
     const Json& told = *told_;
     if (told_step_ >= 0) finding.step = std::min(*finding.step, told_step_);
+    if (bool_or(told, "received", false)) {
+      received(finding);
+      return;
+    }
     const std::string module = string_or(told, "module", "");
     const std::string operation = string_or(told, "operation", "");
     const std::string expression = string_or(told, "expression", "");
@@ -159,6 +163,16 @@ class NanOrigin : public Rule {
         if (line.is_string()) finding.evidence.push_back(line.get<std::string>());
       }
     }
+  }
+
+  // The fault is another rank's: nan_source_rank tells whose.
+  static void received(Finding& finding) {
+    finding.severity = Severity::kInfo;
+    finding.kind = "gradient";
+    finding.confidence = 0.9;
+    finding.message =
+        "values that are not finite came from another rank: repeated without the others, the "
+        "iteration of this rank is finite";
   }
 
   void from_rows(Finding& finding) {

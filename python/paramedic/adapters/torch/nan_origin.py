@@ -181,19 +181,32 @@ class NanOrigin:
         self._alarms += 1
         torch = self._session.torch
         answer: Dict[str, Any] = {}
-        weights = self._non_finite_weights()
-        if weights and self._alarms == 1:
+        weights, gradients = self._not_finite()
+        repeated = False
+        why_not = "repeating the iteration did not show where it was born"
+        if weights and gradients and alarm == "loss":
+            # The iteration that spoiled them is over, and nothing saw it.
+            why_not = f"the gradient of {gradients[0]} was not finite at the update before"
+        elif weights and self._alarms == 1:
             # The values of the iteration that spoiled them are gone.
             answer = self._born_in_update(weights)
         elif torch.cuda.is_available() and torch.cuda.is_initialized():
             self._session.not_captured(self._tap.name, "a process that uses CUDA cannot be forked")
         elif hasattr(os, "fork") and frame is not None:
             answer = self._in_child(alarm, frame)
-        if not answer:
+            repeated = self._alarms < MAX_ALARMS
+        if not answer and repeated and self._session.world_size > 1 and alarm == "gradient":
+            # Nor would a later alarm show it: the weights are lost by then.
+            self._found = True
+            answer = {
+                "received": True,
+                "evidence": ["repeated without the other ranks the iteration is finite"],
+            }
+        elif not answer:
             answer = {
                 "where": where(spot),
                 "certain": False,
-                "evidence": ["repeating the iteration did not show where it was born"],
+                "evidence": [why_not],
             }
         else:
             self._found = True
@@ -205,16 +218,21 @@ class NanOrigin:
             self._told = True
             self._session.event("nan_origin", answer)
 
-    def _non_finite_weights(self) -> List[str]:
+    def _not_finite(self) -> Tuple[List[str], List[str]]:
+        """Parameters whose values, and those whose gradients, are not finite."""
         torch = self._session.torch
-        names = []
+        weights: List[str] = []
+        gradients: List[str] = []
         with torch.no_grad():
             for optimizer in self._steps.optimizers():
                 for group in optimizer.param_groups:
                     for parameter in group["params"]:
-                        if parameter.is_cpu and not torch.isfinite(parameter).all().item():
-                            names.append(self._models.parameter(parameter))
-        return names
+                        for tensor, names in ((parameter, weights), (parameter.grad, gradients)):
+                            if tensor is None or not tensor.is_cpu or tensor.is_sparse:
+                                continue
+                            if not torch.isfinite(tensor).all().item():
+                                names.append(self._models.parameter(parameter))
+        return weights, gradients
 
     def _born_in_update(self, weights: List[str]) -> Dict[str, Any]:
         steppers = [s for s in self._steps.steppers() if s.steps]
@@ -263,9 +281,10 @@ class NanOrigin:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(LIMIT_S)
             _close_files(writer)
-            from paramedic.adapters.torch import nan_replay
+            from paramedic.adapters.torch import nan_ranks, nan_replay
 
             torch = self._session.torch
+            nan_ranks.stand_alone(torch)
             torch.set_num_threads(1)
             if hasattr(torch.compiler, "set_stance"):
                 # Compiled code is one operation to the recorder; and compiling takes long.

@@ -90,6 +90,8 @@ class Quick:
         # asked with whether that costs little.
         self.keep_random_state: Callable[[], None] = _nothing
         self.wants_random_state: Callable[[bool], bool] = lambda costs_little: False
+        # Set by the steps: told how many a stretch has taken.
+        self.after_stretch: Callable[[int], None] = lambda steps: None
         # Set by the fingerprints: the first step from the one given on that they have to see.
         self.next_wanted: Callable[[int], int] = lambda step: sys.maxsize
         session.on_fork.append(self._reset)
@@ -137,6 +139,7 @@ class Quick:
             return
         self.on = False
         if self._steps:
+            self.after_stretch(self._steps)
             self._session.spent_ns += self._timed_ns * self._steps
             self.step_ns = (self._last_ns - self._first_ns) / self._steps
             self._phases.begin_step(self._last_ns)

@@ -2,9 +2,9 @@
 
 Read from the source, once, when a job of several ranks begins to train: statements under a
 condition on the rank, or with the rank among their arguments, that draw random numbers, change
-weights or gradients, or set an optimizer; and those that change gradients or rates without such a
-condition. They prove nothing. When ranks have parted they are where to look, and the condition,
-as far as it can be worked out from plain numbers, tells for whom it holds.
+weights or gradients, or set an optimizer; and in loops those that change or exchange gradients, set
+rates, or go around a wrapper. They prove nothing. When ranks have parted they are where to look,
+and the condition, as far as it can be worked out from plain numbers, tells for whom it holds.
 """
 
 import ast
@@ -29,6 +29,9 @@ _RANDOM = {
 }  # fmt: skip
 _RATES = {"lr", "weight_decay", "momentum", "betas", "eps"}
 _CLIPS = {"clip_grad_norm_", "clip_grad_value_", "unscale_"}
+_EXCHANGES = {"all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"}
+# What is told without a rank too, in loops.
+_ANYWHERE = {"bypass", "gradient", "rate"}
 _NO_CHANGE = {"requires_grad_", "zero_grad_", "share_memory_", "pin_memory_"}
 
 
@@ -80,7 +83,7 @@ def find(filename: str, values: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
     for function, statement, taken, of_rank, in_loop in _statements(tree, values):
         kinds = _kinds(statement)
         named = _names_rank(statement)
-        if not kinds or not (of_rank or named or (in_loop and kinds & {"gradient", "rate"})):
+        if not kinds or not (of_rank or named or (in_loop and kinds & _ANYWHERE)):
             continue
         yield {
             "where": where((filename, statement.lineno, function)),
@@ -157,6 +160,8 @@ def _call_kinds(call: ast.Call) -> Set[str]:
         kinds.add("rate")
     if name in ("module", "no_sync"):
         kinds.add("bypass")
+    if name in _EXCHANGES and any(_mentions(argument, "grad") for argument in call.args):
+        kinds.add("gradient")
     return kinds
 
 

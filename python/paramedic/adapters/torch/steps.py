@@ -91,6 +91,9 @@ class Steps:
         self._pre = GlobalHook(optimizer_module._global_optimizer_pre_hooks, self._before)
         self._post = GlobalHook(optimizer_module._global_optimizer_post_hooks, self._after)
         quick.post_hook = self._post
+        quick.after_stretch = self._count_stretch
+        # The optimizer that steps in a stretch.
+        self._stretched: Optional[Stepper] = None
         models.optimizers = self.optimizers
         models.on_found.append(self._models_found)
         session.on_fork.append(self._reset)
@@ -341,9 +344,15 @@ class Steps:
                 for index in range(len(stepper.rates))
             ]
         parameter = self.sentinel(stepper, optimizer)
+        self._stretched = stepper
         self._quick.begin(stepper.reference, parameter, stepper.rates, stepper.rate_numbers)
 
+    def _count_stretch(self, steps: int) -> None:
+        if self._stretched is not None:
+            self._stretched.steps += steps
+
     def _reset(self) -> None:
+        self._stretched = None
         self._steppers.clear()
         self._labels.clear()
         self._stepped.clear()
