@@ -71,18 +71,17 @@ class ShardOverlap : public PassWatch {
  public:
   using PassWatch::PassWatch;
 
- protected:
-  void on_pass(const Pass& pass) override {
-    for (const Peers& group : peers().groups(pass)) {
-      if (all_have_read(pass, group.ranks)) judge(pass, group);
-    }
-  }
-
- public:
   // Where a rank never came to tell what it read, the others are judged by themselves.
   void finish() override {
     for (const auto& [key, pass] : passes().all()) {
       for (const Peers& group : peers().groups(pass, true)) judge(pass, group);
+    }
+  }
+
+ protected:
+  void on_pass(const Pass& pass) override {
+    for (const Peers& group : peers().groups(pass)) {
+      if (all_have_read(pass, group.ranks)) judge(pass, group);
     }
   }
 
