@@ -10,10 +10,12 @@ A snapshot is taken after a step of an optimizer, as often as its cost allows.
 """
 
 import atexit
+import mmap
 import os
 import random
 import select
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -29,8 +31,6 @@ from paramedic.recovery import effects, forkable
 from paramedic.recovery.pace import budget_share
 from paramedic.recovery.pages import UNKNOWN, OutputPage, Slot, SnapshotPage
 
-# A page that was written to after the fork cost the process a fault and a copy.
-PAGE_COPY_NS = 1_000
 # Something in the way may go away: workers of a loader end with their epoch.
 RETRY_NS = 1_000_000_000
 # When the newest snapshot has become useless the next one is due that much sooner.
@@ -91,8 +91,10 @@ class Snapshots:
         self._failures = 0
         self._due_ns = 0
         self._retry_ns = 0
-        self._spent_ns = 0
+        self._spent_ns = 0  # on snapshots, but not yet on the pages that the newest one shared
         self._last_ns = 0
+        self._copied_ns = 0  # for the pages of one copy; before that is known, as much as for it
+        self._sheet = PageCost()
         self._started_ns = monotonic_ns() - _age_ns()
         optimizer: Any = sys.modules["torch.optim.optimizer"]
         self._hook = GlobalHook(optimizer._global_optimizer_post_hooks, self._after_step)
@@ -147,10 +149,14 @@ class Snapshots:
                 start = monotonic_ns()
             reason = self._forkable.strange_threads()
             self._last_ns = monotonic_ns() - start
+            self._copied_ns = self._copied_ns or self._last_ns
         self._spent_ns += monotonic_ns() - start
         if not reason:
             self._failures = 0
-            self._due_ns = self._started_ns + int((self._spent_ns + self._last_ns) / self._budget)
+            # The pages that this copy shares are paid for as the job writes to them, and those of
+            # the next one as well.
+            due_ns = self._spent_ns + self._last_ns + 2 * self._copied_ns
+            self._due_ns = self._started_ns + int(due_ns / self._budget)
             return
         # The older copy is kept: it has only more to repeat.
         self._failures += 1
@@ -218,8 +224,10 @@ class Snapshots:
         page.publish(Slot(generation, step, stdout, stderr, time.time_ns(), took_ns, pid))
         old, self._standby, self._generation = self._standby, pid, generation
         if old:
-            self._spent_ns += _pages_of_its_own(old) * PAGE_COPY_NS
+            self._copied_ns = int(_pages_of_its_own(old) * self._sheet.page_ns)
+            self._spent_ns += self._copied_ns
             self._end(old)
+        self._sheet.measure()
 
     def _end(self, pid: int) -> None:
         """Ends a copy of ours that is of no use; `_reap` waits for it."""
@@ -337,6 +345,39 @@ def _age_ns() -> int:
         started = int(stat.read().rpartition(")")[2].split()[19])
     ticks = os.sysconf("SC_CLK_TCK")
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * (1_000_000_000 // ticks)
+
+
+class PageCost:
+    """What it costs to write to a page for the first time after a fork: a fault and a copy.
+
+    Depends on the machine by a factor of five, so it is measured after each fork, on some pages
+    that are kept for that.
+    """
+
+    # Somebody else may have the processor meanwhile: the middle of several measurements counts.
+    TIMES, PAGES = 9, 8
+
+    def __init__(self) -> None:
+        self.page_ns = 0.0
+        self._bytes = os.sysconf("SC_PAGE_SIZE")
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, self.TIMES * self.PAGES * self._bytes, flags=private)
+        self._write()
+
+    def measure(self) -> None:
+        """Call after a fork, once."""
+        first, again = self._write(), self._write()
+        self.page_ns = max(0.0, first - again) / self.PAGES
+
+    def _write(self) -> float:
+        """To all pages; the nanoseconds for PAGES of them."""
+        stretch, took = self.PAGES * self._bytes, []
+        for begin in range(0, self.TIMES * stretch, stretch):
+            start = monotonic_ns()
+            for at in range(begin, begin + stretch, self._bytes):
+                self._memory[at] = 1
+            took.append(monotonic_ns() - start)
+        return statistics.median(took)
 
 
 def _pages_of_its_own(pid: int) -> int:
