@@ -79,7 +79,7 @@ Result<int> attach(const Arguments& arguments, Console& console) {
   }
   PARAMEDIC_ASSIGN(auto client, supervise::ControlClient::connect(folder));
   AgentConnection connection(std::move(client));
-  TerminalInput input;
+  TerminalInput input(arguments.option("in-place").given ? "abort" : "");
   return RepairConsole(connection, input, console, last.report.info.cwd).serve();
 }
 
@@ -95,7 +95,12 @@ Command attach_command() {
       "it leaves the job paused.\n\n"
       "Of a job that is not paused it is a live look, and becomes the console when the job pauses. "
       "Without a terminal the console reads its commands from standard input.";
-  command.options = {dir_option()};
+  command.options = {dir_option(),
+                     {.name = "in-place",
+                      .kind = OptionKind::kFlag,
+                      .value = "",
+                      .help = "Ctrl-C lets the job end with its exception: as `paramedic run` "
+                              "opens the console on its own terminal"}};
   command.positionals = {{"RUN", "a name in --dir or a path; the newest run when left out"}};
   command.examples = {
       {"paramedic attach", "the newest run"},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/capture.h"
 #include "cli/program.h"
 #include "cli/text.h"
@@ -14,16 +16,38 @@ namespace {
 
 constexpr int kRestarts = 3;  // contract.md: under --on-crash auto
 
-Status check_rules(const std::vector<std::string>& ids) {
+Status check_rule(const std::string& id) {
   std::vector<std::string> known;
   for (const rules::RuleInfo& rule : cluster::all_rules()) known.emplace_back(rule.id);
-  for (const std::string& id : ids) {
-    if (std::find(known.begin(), known.end(), id) != known.end()) continue;
-    const std::string meant = closest(id, known);
-    return invalid_argument(fmt::format("--stop-on: there is no rule '{}'", clean(id)),
-                            meant.empty() ? "`paramedic rules list` lists the rules"
-                                          : fmt::format("did you mean {}?", meant));
+  if (std::find(known.begin(), known.end(), id) != known.end()) return {};
+  const std::string meant = closest(id, known);
+  return invalid_argument(fmt::format("--on: there is no rule '{}'", clean(id)),
+                          meant.empty() ? "`paramedic rules list` lists the rules"
+                                        : fmt::format("did you mean {}?", meant));
+}
+
+// RULE=ACTION.
+Status take_action(const std::string& text, supervise::JobOptions& job) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const std::string rule = text.substr(0, equals);
+  PARAMEDIC_TRY(check_rule(rule));
+  const std::string action = equals < text.size() ? text.substr(equals + 1) : "";
+  if (action == "stop") {
+    job.stop_on.push_back(rule);
+    return {};
   }
+  if (action != "rollback") {
+    return invalid_argument(fmt::format("--on: '{}' names no action", clean(text)),
+                            "the actions are stop and rollback, as in nan_origin=rollback");
+  }
+  if (rule != "nan_origin") {
+    return invalid_argument(fmt::format("--on: {} cannot roll back", rule),
+                            "only nan_origin is known before it has changed the weights");
+  }
+  if (job.on_crash == supervise::OnCrash::kFail) {
+    return invalid_argument("--on: rollback needs recovery, which is off with --on-crash fail");
+  }
+  job.roll_back_on.push_back(rule);
   return {};
 }
 
@@ -62,11 +86,12 @@ std::vector<Option> job_option_list() {
        .value = "PLAN",
        .help = "what is captured and how often: a file, or its lines "
                "(docs/formats/capture-plan.md); in paramedic.toml also as tables [capture.NAME]"},
-      {.name = "stop-on",
+      {.name = "on",
        .kind = OptionKind::kList,
-       .value = "RULES",
-       .help = "stop the job (exit code 75) when one of these rules, separated by commas, finds "
-               "something"},
+       .value = "RULE=ACTION",
+       .help = "what is done when a rule finds something, separated by commas: stop = the job ends "
+               "(exit code 75); rollback, for nan_origin = the weights from before, without that "
+               "data"},
       {.name = "on-crash",
        .value = "MODE",
        .help = "what happens to an exception that would end the job: auto = policies repair what "
@@ -136,8 +161,9 @@ Result<supervise::JobOptions> job_options(const Arguments& arguments, const Cons
   job.wait_limit_s = static_cast<int>(arguments.number("wait-limit"));
   job.notify = arguments.text("notify");
   job.also = arguments.option("also").list;
-  job.stop_on = arguments.option("stop-on").list;
-  PARAMEDIC_TRY(check_rules(job.stop_on));
+  for (const std::string& action : arguments.option("on").list) {
+    PARAMEDIC_TRY(take_action(action, job));
+  }
   PARAMEDIC_ASSIGN(const Home home, find_home(posix_file_system(), console.environment));
   job.python_dir = home.python_dir;
   job.probe_path = home.probe_path;

@@ -10,7 +10,7 @@ namespace paramedic::cli {
 
 std::vector<Option> job_option_list();
 
-// Validated: the capture plan parses, the rules of --stop-on exist, the installation is complete.
+// Validated: the capture plan parses, the rules of --on exist, the installation is complete.
 Result<supervise::JobOptions> job_options(const Arguments& arguments, const Console& console);
 
 }  // namespace paramedic::cli

@@ -236,8 +236,9 @@ void EditedLine::complete() {
   }
 }
 
-TerminalInput::TerminalInput()
-    : is_terminal_(::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {}
+TerminalInput::TerminalInput(std::string on_interrupt)
+    : is_terminal_(::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1),
+      on_interrupt_(std::move(on_interrupt)) {}
 
 std::optional<std::string> TerminalInput::next(const std::string& prompt,
                                                const Complete& complete) {
@@ -265,7 +266,7 @@ std::optional<std::string> TerminalInput::edit(const std::string& prompt,
     std::cout << (result == EditedLine::Result::kInterrupted ? "^C\r\n" : "\r\n") << std::flush;
   }
   if (result == EditedLine::Result::kEnded) return std::nullopt;
-  if (result == EditedLine::Result::kInterrupted) return "";
+  if (result == EditedLine::Result::kInterrupted) return on_interrupt_;
   if (!line.text().empty() && (history_.empty() || history_.back() != line.text())) {
     history_.push_back(line.text());
     if (history_.size() > kHistoryMax) history_.pop_front();

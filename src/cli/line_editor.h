@@ -23,7 +23,8 @@ class LineInput {
   LineInput& operator=(const LineInput&) = delete;
   virtual ~LineInput() = default;
 
-  // The next line without its end; nothing at the end of the input. Ctrl-C gives an empty line.
+  // The next line without its end; nothing at the end of the input. Ctrl-C gives an empty line,
+  // or another one that it stands for.
   virtual std::optional<std::string> next(const std::string& prompt, const Complete& complete) = 0;
 };
 
@@ -69,13 +70,15 @@ class EditedLine {
 // Standard input: edited where both it and standard output are terminals.
 class TerminalInput : public LineInput {
  public:
-  TerminalInput();
+  // `on_interrupt`: the line that Ctrl-C stands for.
+  explicit TerminalInput(std::string on_interrupt = "");
   std::optional<std::string> next(const std::string& prompt, const Complete& complete) override;
 
  private:
   std::optional<std::string> edit(const std::string& prompt, const Complete& complete);
 
-  bool is_terminal_;
+  const bool is_terminal_;
+  const std::string on_interrupt_;
   std::deque<std::string> history_;
 };
 

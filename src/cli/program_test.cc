@@ -38,7 +38,7 @@ TEST(Program, usage_errors_end_with_2_and_leave_stdout_empty) {
       {"run", "--"},
       {"run", "--nam", "x", "python"},
       {"run", "--overhead-budget", "lots", "true"},
-      {"run", "--stop-on", "nan_orign", "true"},
+      {"run", "--on", "nan_orign=stop", "true"},
       {"run", "--capture", "no-such-plan", "true"},
       {"run", "--capture", "collection g kind=gradeint", "true"},
       {"run", "--name", "../x", "true"},
@@ -66,7 +66,7 @@ TEST(Program, messages_say_what_and_hint_at_the_way_out) {
            {"show", "--jsno"},
            {"show", "--dir", "/nonexistent"},
            {"run"},
-           {"run", "--stop-on", "nan_orign", "true"},
+           {"run", "--on", "nan_orign=stop", "true"},
            {"rules", "explain", "dead_rleu"},
            {"export", "a", "b"},
        }) {

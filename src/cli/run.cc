@@ -40,7 +40,7 @@ Command run_command() {
       "policies (docs/recovery.md) repair what they can, and where none fits whoever sits at the "
       "terminal is asked; without a terminal the job then fails as it would have.\n\n"
       "The `--` may be left out when the command does not begin with a dash. The exit code is the "
-      "job's own, 128+N after signal N, and 75 when --stop-on stopped the job.";
+      "job's own, 128+N after signal N, and 75 when a rule stopped the job.";
   command.options = job_option_list();
   command.takes_command = true;
   command.examples = {
@@ -49,7 +49,7 @@ Command run_command() {
       {"paramedic run -- python train.py --epochs 3", "what you typed before, with two words more"},
       {"paramedic run --name digits-3 -- torchrun --nproc-per-node 2 train.py",
        "a distributed job, under a name of your own"},
-      {"paramedic run --stop-on nan_origin -- python train.py",
+      {"paramedic run --on nan_origin=stop -- python train.py",
        "do not burn hours on a run that is lost"},
       {"paramedic run --overhead-budget 5% --capture plan.txt -- python train.py",
        "look closer, and let it cost more"}};

@@ -20,7 +20,7 @@ class Cluster : public store::RowSink {
   virtual void finish() = 0;
 };
 
-// The rules of single processes, then the watches: for `rules`, `--stop-on` and the docs.
+// The rules of single processes, then the watches: for `rules`, `--on` and the docs.
 const std::vector<rules::RuleInfo>& all_rules();
 
 }  // namespace paramedic::cluster

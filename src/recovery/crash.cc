@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "diagnose/judge.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr size_t kTextBytesMax = 16 << 10;
 constexpr size_t kNameBytesMax = 512;
 constexpr size_t kListMax = 400;
+// What a process may ask for itself: needs nothing more, and ends nothing.
+constexpr std::array<std::string_view, 4> kAskable = {"rollback", "rewind", "skip", "retry"};
 
 std::string text_of(const Json& json, const char* key, size_t bytes_max = kNameBytesMax) {
   std::string text = string_or(json, key, "");
@@ -146,6 +149,10 @@ Result<Crash> Crash::from_json(const Json& json) {
   crash.traceback = text_of(json, "traceback", kTextBytesMax);
   crash.source_hash = text_of(json, "source_hash");
   crash.frames = list_of(json, "frames", frame_of);
+  crash.asks = list_of(json, "asks", name_of);
+  std::erase_if(crash.asks, [](const std::string& kind) {
+    return std::find(kAskable.begin(), kAskable.end(), kind) == kAskable.end();
+  });
   return crash;
 }
 
@@ -165,7 +172,8 @@ Json Crash::to_json() const {
           {"http_status", or_null(http_status)},
           {"traceback", traceback},
           {"source_hash", source_hash},
-          {"frames", std::move(list)}};
+          {"frames", std::move(list)},
+          {"asks", asks}};
 }
 
 Fault Crash::fault() const {

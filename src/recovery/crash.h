@@ -57,7 +57,9 @@ struct Crash {
   std::optional<int32_t> error_number;  // of an OSError
   std::optional<int32_t> http_status;   // of an exception that carries a response
   std::string traceback;
-  std::string source_hash;    // of the crashed frame's file
+  std::string source_hash;  // of the crashed frame's file
+  // Kinds of repairs that the process itself wants, the first that it can: a rule's action.
+  std::vector<std::string> asks;
   std::vector<Frame> frames;  // outermost first; the last one crashed
 
   // kInvalidArgument when the exception is missing; what else is missing or of another type is

@@ -118,11 +118,29 @@ bool Desk::open(uint64_t connection, const Json& fields) {
 
 // What helped another rank, then the policies, then a person.
 void Desk::decide(Case& its) {
+  if (!its.crash.asks.empty()) {
+    if (!try_asked(its)) end(its, "what the rule's action asks for cannot be done here");
+    return;
+  }
   if (try_known(its) || try_policy(its)) return;
   if (!options_.asks_person) return end(its, "no policy helps here");
   its.state = State::kWaiting;
   world_.on_pause(its.crash);
   world_.on_change();
+}
+
+bool Desk::try_asked(Case& its) {
+  for (const std::string& kind : its.crash.asks) {
+    if (its.refused.contains(kind)) continue;
+    Remedy remedy;
+    remedy.title = its.crash.message;
+    remedy.repair.kind = kind;
+    remedy.repair.by = "policy";
+    world_.on_remedy(its.crash, remedy);
+    start(its, std::move(remedy.repair), std::nullopt, false);
+    return true;
+  }
+  return false;
 }
 
 bool Desk::try_known(Case& its) {

@@ -91,6 +91,7 @@ class Desk {
   bool on_refused(uint64_t connection, const Json& fields);
   bool on_view(uint64_t connection, const Json& fields);
   void decide(Case& its);
+  bool try_asked(Case& its);
   bool try_known(Case& its);
   bool try_policy(Case& its);
   void repair(uint64_t connection, const Json& fields);

@@ -97,6 +97,28 @@ class UnattendedDeskTest : public DeskTest {
   UnattendedDeskTest() : DeskTest(false) {}
 };
 
+TEST_F(DeskTest, what_a_process_asks_for_is_tried_in_its_order_and_nobody_else_is_asked) {
+  Json fields = crash_fields(0, "NotFinite");
+  fields["asks"] = {"abort", "rollback", "skip"};  // nobody ends a job in this way
+  EXPECT_TRUE(desk_.take(1, {ControlType::kCrash, fields}));
+  EXPECT_TRUE(was_told_to(1, "rollback"));
+  EXPECT_TRUE(refused(1));
+  EXPECT_TRUE(was_told_to(1, "skip"));
+  EXPECT_TRUE(world_.paused.empty());
+  EXPECT_TRUE(resumed(1));
+  ASSERT_EQ(world_.rows.size(), 1U);
+  EXPECT_EQ(world_.rows[0].kind, "skip");
+  EXPECT_EQ(world_.rows[0].by, "policy");
+}
+
+TEST_F(DeskTest, where_nothing_that_was_asked_for_can_be_done_the_process_is_let_go) {
+  Json fields = crash_fields(0, "NotFinite");
+  fields["asks"] = {"rollback"};
+  EXPECT_TRUE(desk_.take(1, {ControlType::kCrash, fields}));
+  EXPECT_TRUE(refused(1));
+  EXPECT_NE(world_.to(1, ControlType::kGone), nullptr);
+}
+
 TEST_F(DeskTest, a_crash_pauses_until_it_is_repaired) {
   EXPECT_TRUE(crash(1, 0));
   EXPECT_EQ(world_.paused, std::vector<int32_t>{0});

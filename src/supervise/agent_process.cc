@@ -68,7 +68,8 @@ class AgentLoop {
   // Until the job is over.
   void serve() {
     ControlServer control(agent_->info().dir, [this] { return agent_->flush_now(); });
-    CrashDesk desk(options_, *agent_, control, say);
+    CrashDesk desk(options_, *agent_, control, say,
+                   [this] { messages_.send({{"paused", agent_->info().dir}}); });
     while (!is_over()) {
       agent_->tick();
       pollfd ready[] = {{messages_.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};

@@ -28,10 +28,12 @@ recovery::DeskOptions desk_options(const JobOptions& options) {
 
 }  // namespace
 
-CrashDesk::CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say)
+CrashDesk::CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say,
+                     Ask ask)
     : agent_(agent),
       control_(control),
       say_(std::move(say)),
+      ask_(std::move(ask)),
       notifier_(options.notify),
       desk_(desk_options(options), *this) {
   control_.set_handler(this);
@@ -63,6 +65,7 @@ void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& 
 void CrashDesk::on_pause(const recovery::Crash& crash) {
   const std::string attach = "paramedic attach " + run_name();
   const bool is_interrupt = crash.exception == "KeyboardInterrupt";
+  is_to_ask_ = !is_interrupt;
   say_(fmt::format("rank {} is paused at {} by {} (repair: {}{})", crash.rank,
                    place_or_unknown(crash), is_interrupt ? "Ctrl-C" : crash.exception, attach,
                    is_interrupt ? " elsewhere; Ctrl-C again ends the job" : ""));
@@ -85,6 +88,7 @@ void CrashDesk::on_change() {
     ranks.push_back({crash->rank, crash->pid, crash->host});
   }
   agent_.set_paused(std::move(ranks), desk_.failure());
+  if (std::exchange(is_to_ask_, false) && ask_) ask_();
 }
 
 void CrashDesk::on_repair(store::RepairRow row, const recovery::Repair& repair) {

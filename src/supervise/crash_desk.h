@@ -17,8 +17,11 @@ namespace paramedic::supervise {
 class CrashDesk : public ControlHandler, public recovery::DeskWorld {
  public:
   using Say = std::function<void(const std::string&)>;
-  // Hangs itself on `control`, which it must not outlive. `say`: one line for people.
-  CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say);
+  using Ask = std::function<void()>;
+  // Hangs itself on `control`, which it must not outlive. `say`: one line for people. `ask`: a
+  // crash waits for a person, and `attach` would find it.
+  CrashDesk(const JobOptions& options, Agent& agent, ControlServer& control, Say say,
+            Ask ask = nullptr);
   ~CrashDesk() override;
 
   void tick();
@@ -46,6 +49,8 @@ class CrashDesk : public ControlHandler, public recovery::DeskWorld {
   Agent& agent_;
   ControlServer& control_;
   const Say say_;
+  const Ask ask_;
+  bool is_to_ask_ = false;
   int remedies_told_ = 0;
   std::map<std::string, std::string> patches_;  // text → file in the run folder
   Notifier notifier_;

@@ -137,7 +137,10 @@ class JobRun {
   }
 
   [[nodiscard]] SupervisorOptions supervisor_options() const {
+    const bool asks = options_.on_crash == OnCrash::kAuto && options_.has_terminal;
     return {options_.stop_grace_ms,
+            asks ? std::vector<std::string>{"/proc/self/exe", "attach", "--in-place"}
+                 : std::vector<std::string>{},
             {output_ == nullptr ? 0 : options_.restarts, ring_dir_, run_id_}};
   }
 

@@ -32,7 +32,8 @@ struct JobOptions {
   std::string plan;                  // capture plan text for the probe; "" = the default
   uint32_t ring_bytes = 0;           // 0 = the default
   uint64_t disk_bytes_max = UINT64_MAX;
-  std::vector<std::string> stop_on;  // rule ids that stop the job (exit code 75)
+  std::vector<std::string> stop_on;       // rule ids that stop the job (exit code 75)
+  std::vector<std::string> roll_back_on;  // that put weights from before in place: nan_origin
   OnCrash on_crash = OnCrash::kFail;
   int wait_limit_s = kWaitLimitS;  // how long a paused process waits for its repair
   std::string notify;              // URL or command that is told of a pause; "" = nobody

@@ -156,6 +156,7 @@ Environment job_environment(const JobOptions& options, const std::string& run_di
           {"PARAMEDIC_OVERHEAD_BUDGET", fmt::format("{}", options.overhead_budget)},
           {"PARAMEDIC_PYTHON_DIR", options.python_dir},
           {"PARAMEDIC_ON_CRASH", on_crash_name(options.on_crash)},
+          {"PARAMEDIC_ROLL_BACK_ON", fmt::format("{}", fmt::join(options.roll_back_on, ","))},
           {"PARAMEDIC_INTERRUPT", options.has_terminal ? "ask" : ""},
           {"PARAMEDIC_RESTARTS", std::to_string(options.restarts)},
           {"PARAMEDIC_SNAPSHOT_BUDGET", fmt::format("{}", options.snapshot_budget)},

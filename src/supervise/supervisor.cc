@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "supervise/command.h"
 
 namespace paramedic::supervise {
 namespace {
@@ -38,6 +39,7 @@ Supervisor::Supervisor(pid_t job, const SignalGuard& signals, std::vector<Copier
       job_(job),
       signals_(signals),
       stop_grace_ms_(options.stop_grace_ms),
+      console_command_(options.console),
       copiers_(std::move(copiers)),
       agent_(std::move(agent)),
       restarts_(options.restarts) {
@@ -58,6 +60,7 @@ void Supervisor::run() {
   tell_agent_the_end();
   await_agent();
   terminal_.take_back();
+  if (console_ != 0) terminal_.put_settings_back();
 }
 
 // The agent's channel closes a moment before it can be waited for, and how it died is worth a note.
@@ -135,6 +138,8 @@ void Supervisor::reap() {
       } else {
         on_job_died(status);
       }
+    } else if (pid == console_) {
+      on_console_changed(status);
     } else if (pid == agent_.pid) {
       agent_is_gone_ = true;
       if (!WIFSIGNALED(status)) continue;
@@ -144,6 +149,35 @@ void Supervisor::reap() {
                       WTERMSIG(status)));
     }
   }
+}
+
+// The job waits, so nobody else reads from the terminal. Where it is not ours to give, the person
+// is told of `attach` and that is all.
+void Supervisor::ask(const std::string& run_dir) {
+  if (console_command_.empty() || console_ != 0 || has_ended_) return;
+  if (!terminal_.is_lent() && !terminal_.is_ours()) return;
+  CommandOptions command;
+  command.argv = console_command_;
+  command.argv.push_back(run_dir);
+  terminal_.keep_settings();
+  const auto started = start_command(command, signals_);
+  if (!started.ok() || started->pid == 0) return;
+  console_ = started->pid;
+  terminal_.take_back();
+  terminal_.lend(console_);
+}
+
+void Supervisor::on_console_changed(int status) {
+  if (WIFSTOPPED(status)) {
+    // It wanted the terminal before it had it; whoever stops it by hand is not heard.
+    terminal_.lend(console_);
+    ::kill(-console_, SIGCONT);
+    return;
+  }
+  console_ = 0;
+  terminal_.take_back();
+  terminal_.put_settings_back();
+  if (!has_ended_) terminal_.lend(group_);
 }
 
 void Supervisor::on_job_stopped(int signal) {
@@ -217,6 +251,7 @@ void Supervisor::send_copiers(CopierMessage::Kind kind, int64_t value) {
 
 void Supervisor::on_job_ended(int status) {
   has_ended_ = true;
+  if (console_ != 0) ::kill(-console_, SIGKILL);
   wait_status_ = status;
   tell_agent_at_ns_ = now_ns() + kLogsWholeNs;
   send_copiers(CopierMessage::kEnded, 0);
@@ -264,6 +299,7 @@ void Supervisor::take(const CopierMessage& message) {
 void Supervisor::read_agent() {
   while (auto message = agent_.messages.receive()) {
     if (message->contains("note")) note(string_or(*message, "note", ""));
+    if (message->contains("paused")) ask(string_or(*message, "paused", ""));
     if (message->contains("stop") && !has_ended_ && !was_stopped_) stop_job();
     if (message->contains("finding")) {
       auto finding = rules::Finding::from_json((*message)["finding"]);

@@ -16,6 +16,9 @@ namespace paramedic::supervise {
 
 struct SupervisorOptions {
   int stop_grace_ms = 0;
+  // The program that asks about a crash on our terminal, with the run's folder as its last
+  // argument; empty: nobody is asked there.
+  std::vector<std::string> console = {};
   RestartOptions restarts;
 };
 
@@ -55,6 +58,9 @@ class Supervisor {
   void prepare_restart();
   void advance_restart();
 
+  void ask(const std::string& run_dir);
+  void on_console_changed(int status);
+
   void read_copier(Copier& copier);
   void take(const CopierMessage& message);
   void read_agent();
@@ -65,9 +71,11 @@ class Supervisor {
   void note(std::string text);
 
   const pid_t group_;
-  pid_t job_;  // another one of the group after a restart
+  pid_t job_;          // another one of the group after a restart
+  pid_t console_ = 0;  // that asks about a crash; has the terminal meanwhile
   const SignalGuard& signals_;
   const int stop_grace_ms_;
+  const std::vector<std::string> console_command_;
   Terminal terminal_;
   std::vector<Copier> copiers_;
   AgentProcess agent_;

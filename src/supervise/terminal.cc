@@ -47,6 +47,16 @@ void Terminal::take_back() {
   borrower_ = 0;
 }
 
+void Terminal::keep_settings() {
+  termios settings{};
+  if (tty_.valid() && ::tcgetattr(tty_.get(), &settings) == 0) settings_ = settings;
+}
+
+void Terminal::put_settings_back() {
+  if (settings_ && is_ours()) ::tcsetattr(tty_.get(), TCSADRAIN, &*settings_);
+  settings_.reset();
+}
+
 bool can_be_stopped() { return ::getpgrp() != ::getsid(0); }
 
 }  // namespace paramedic::supervise

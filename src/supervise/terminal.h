@@ -6,6 +6,9 @@
 // have without us (docs/design/0006).
 
 #include <sys/types.h>
+#include <termios.h>
+
+#include <optional>
 
 #include "supervise/fd.h"
 
@@ -25,10 +28,14 @@ class Terminal {
   // Takes it back from the group that it was lent to, if that still has it.
   void take_back();
   [[nodiscard]] bool is_lent() const { return borrower_ != 0; }
+  // For somebody who may be killed while he has changed them.
+  void keep_settings();
+  void put_settings_back();
 
  private:
   Fd tty_;
   pid_t borrower_ = 0;
+  std::optional<termios> settings_;
 };
 
 // Whether a stop signal would really stop our process group: the kernel ignores them where no

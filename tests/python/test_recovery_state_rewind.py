@@ -4,6 +4,7 @@ import gc
 import random
 import sys
 import weakref
+from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy
@@ -369,6 +370,26 @@ def test_gradients_that_nobody_cleared_are_seen(
     plain.net(torch.ones(1, 6)).sum().backward()
     with pytest.raises(Refused, match="gradients had accumulated over earlier iterations"):
         own.put_back(crash_of(Once()), LOOP)
+
+
+def test_a_backward_pass_that_other_ranks_wait_for_is_refused(
+    own: rewind.IterationRewinder, tmp_path: Path
+) -> None:
+    where = f"file://{tmp_path}/rendezvous"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
+    try:
+        net = nn.parallel.DistributedDataParallel(Net())
+        own.mark(LOOP)
+        net(torch.randn(4, 8)).sum().backward()
+        own.put_back(crash_of(Once()), LOOP)  # it was finished
+        own.mark(LOOP)
+        Faulty.armed = True
+        with pytest.raises(Once):
+            net(torch.randn(4, 8)).sum().backward()
+        with pytest.raises(Refused, match="the other ranks wait for the rest"):
+            own.put_back(crash_of(Once()), LOOP)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_a_rollback_finds_weights_that_are_finite(

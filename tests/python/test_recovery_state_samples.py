@@ -120,7 +120,6 @@ def test_a_bad_sample_alone_is_left_out_and_not_asked_for_again(
     got, crashes = run(loader_of(dataset, workers), "skip", options, epochs=2)
     assert got == [[number for number in batch if number != 13] for batch in expected]
     assert options["samples"] == ["13"]
-    assert samples.left_out(dataset) == [13]
     # Batches under way to workers may meet it once more before it is known to all.
     assert crashes == 1
 

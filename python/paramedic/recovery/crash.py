@@ -31,6 +31,7 @@ class Crash:
     frames: List[ProjectFrame]  # outermost first; the last is the crashed frame
     thread: str
     repeats: int  # how often the same exception came at the same place with no progress, 0 at first
+    asks: Tuple[str, ...] = ()  # kinds of repairs that are wanted before anybody is asked
 
 
 @dataclass(frozen=True)

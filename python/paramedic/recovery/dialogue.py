@@ -96,11 +96,22 @@ class Dialogue:
         if repair.kind == "retry" and repair.at is None:
             self.resumed(crash, repair, {})
             return True
+        self._make_ready(crash, repair)
+        return False
+
+    def is_to_be_raised(self, crash: Crash) -> bool:
+        """Asks about an exception that has not been raised yet; False: the job goes on without."""
+        repair = self.ask(crash)
+        if repair is None or repair.kind == "abort":
+            return False
+        self._make_ready(crash, repair)
+        return True
+
+    def _make_ready(self, crash: Crash, repair: Repair) -> None:
         self._ready = repair
         timer = threading.Timer(INTERRUPT_S, self._give_up, [crash, repair])
         timer.daemon = True
         timer.start()
-        return False
 
     def has_ready(self) -> bool:
         """See `offers_interrupt`."""
@@ -275,6 +286,7 @@ def _report(crash: Crash) -> Dict[str, Any]:
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "step": _step(),
+        "asks": list(crash.asks),
         **describe.crash_fields(crash),
     }
     for frame in fields["frames"][:-1]:

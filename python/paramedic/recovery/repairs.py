@@ -300,6 +300,7 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
             if isinstance(standing.path[depth].statement, LOOPS) and below.name == "body":
                 rewinder = _rewinder()
                 if rewinder is not None:
+                    rewinder.check_ranks()
                     # What is half done is no part of the next iteration.
                     rewinder.undo_part(crash, _number(standing, depth), standing.frame)
                 found = _stay(standing, standing.path, "continue")

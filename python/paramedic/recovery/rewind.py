@@ -258,9 +258,31 @@ class IterationRewinder:
         except Exception:
             return False
 
+    def check_ranks(self) -> None:
+        """Raises Refused where other ranks wait for the rest of this iteration's gradients.
+
+        DistributedDataParallel counts what it has sent to them. Neither a second backward pass nor
+        the next iteration fits to what they expect, and to reset it makes it order its buckets
+        anew, with which they do not join in.
+        """
+        for model in self.models():
+            is_finalized = getattr(
+                getattr(model, "reducer", None), "_check_reducer_finalized", None
+            )
+            try:
+                if is_finalized is not None:
+                    is_finalized()
+            except RuntimeError as error:
+                raise Refused(
+                    "DistributedDataParallel has begun to reduce the gradients of this iteration: "
+                    "the other ranks wait for the rest of it, and a second try would not fit; all "
+                    "ranks have to start again"
+                ) from error
+
     def _check_weights(self) -> None:
         if not self._state.changed:
             return
+        self.check_ranks()
         self._settle()
         for owned in self._owned.values():
             owned.weights.check()

@@ -103,12 +103,6 @@ def _undo(iterator: Any, error: BaseException) -> None:
     error.__dict__[_PREPARED] = iterator._sampler_iter
 
 
-def left_out(dataset: Any) -> List[Any]:
-    """The indices of a data set's samples that were left out."""
-    known = _bad.get(id(dataset))
-    return sorted(known[1], key=str) if known is not None and known[0]() is dataset else []
-
-
 def _noted(iterator: Any, index: Any, genuine: Callable[[Any], Any]) -> Any:
     bad = _bad.get(id(iterator._dataset))
     while bad is not None and bad[0]() is iterator._dataset:

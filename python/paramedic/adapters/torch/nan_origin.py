@@ -65,6 +65,7 @@ class NanOrigin:
         self._tap = session.tap("origin of a NaN")
         self._alarms = 0
         self._found = False
+        self._rolls_back = "nan_origin" in os.environ.get("PARAMEDIC_ROLL_BACK_ON", "").split(",")
         self._told = False
         # The random state at the start of a step, and that step; as long as recovery marks
         # iterations it is kept there, and once is enough.
@@ -106,15 +107,18 @@ class NanOrigin:
         """A loss is not finite; its backward pass has not begun."""
         if not self._armed():
             return
+        why = f"the loss is {value}"
         try:
-            self._search("loss", spot, frame, f"the loss is {value}")
+            self._search("loss", spot, frame, why)
         except Exception as error:
             self._tap.fail(error)
+        self._act(why)
 
     def before_update(self, stepper: Stepper, optimizer: Any) -> None:
         """Looks at some values of one small gradient."""
         if not self._armed():
             return
+        why = ""
         try:
             parameter = self._sentinel(stepper, optimizer)()
             gradient = None if parameter is None else parameter.grad
@@ -129,6 +133,29 @@ class NanOrigin:
             self._search("gradient", stepper.place, frame, why)
         except Exception as error:
             self._tap.fail(error)
+        self._act(why)
+
+    def _act(self, why: str) -> None:
+        """`--on nan_origin=rollback`: leaves the iteration by an exception, where that is held."""
+        if not self._rolls_back or not why:
+            return
+        try:
+            reason = self._roll_back(why)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        self._session.not_captured("rollback at a NaN", reason)
+
+    def _roll_back(self, why: str) -> str:
+        distributed = self._session.torch.distributed
+        several = distributed.is_available() and distributed.is_initialized()
+        if several and distributed.get_world_size() > 1:
+            return "the other ranks would have to roll back as well"
+        recovery: Any = sys.modules.get("paramedic.recovery.rewind")
+        if recovery is None:
+            return "recovery is not at work"
+        from paramedic.recovery import rule_action
+
+        return rule_action.roll_back(rule_action.NotFinite(why))
 
     def _looks_finite(self, gradient: Any) -> bool:
         """Reads the first values where they lie; a NaN of the pass is in most units of a layer."""
@@ -139,7 +166,10 @@ class NanOrigin:
         return self._memory.looks_finite(gradient, min(VALUES, gradient.numel())) is not False
 
     def _armed(self) -> bool:
-        return self._tap.on and not self._found and self._alarms < MAX_ALARMS
+        return self._tap.on and (self._rolls_back or self._is_searching())
+
+    def _is_searching(self) -> bool:
+        return not self._found and self._alarms < MAX_ALARMS
 
     def quick_sentinel(self, stepper: Stepper, optimizer: Any) -> "Optional[weakref.ref[Any]]":
         """The parameter whose gradient may be read without a closer look; None: there is none."""
@@ -172,6 +202,8 @@ class NanOrigin:
         return reference
 
     def _search(self, alarm: str, spot: Place, frame: Any, why: str) -> None:
+        if not self._is_searching():
+            return
         start = perf_counter_ns()
         self._answer(alarm, spot, frame, why)
         # Paid once in a run: the budget is for what recurs.
