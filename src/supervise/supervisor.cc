@@ -177,13 +177,16 @@ void Supervisor::on_console_changed(int status) {
   console_ = 0;
   terminal_.take_back();
   terminal_.put_settings_back();
-  if (!has_ended_) terminal_.lend(group_);
+  if (has_ended_) return;
+  terminal_.lend(group_);
+  signal_job(SIGCONT);
 }
 
 void Supervisor::on_job_stopped(int signal) {
   if (signal == SIGSTOP) return;  // somebody stopped just the job, and will continue it
   if (signal == SIGTSTP && !stop_was_asked_ && !terminal_.is_lent()) return;
   const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (wants_terminal && console_ != 0) return;  // it goes on when the console has ended
   if (wants_terminal && terminal_.lend(group_)) {
     signal_job(SIGCONT);
     return;

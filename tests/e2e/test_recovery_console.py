@@ -28,7 +28,7 @@ def test_it_repairs_in_place_and_gives_the_terminal_back(program, job):
     job.until(b"40")
     job.until(b"(rank 0) ")
     job.type(b"exec part = 1\r")
-    job.until(b"name? ")
+    job.until(b"rank 0 goes on")
     job.type(b"me\n")
     job.until(b"total 22 me")
     assert job.exit_code() == 0

@@ -14,7 +14,7 @@ def test_a_nan_is_rolled_back_as_if_its_batches_had_never_been(program, python):
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr.decode()
     repairs = program.report("r")["repairs"]
     assert [(one["kind"], one["by"]) for one in repairs] == [("rollback", "policy")] * 2
-    assert [one["where"]["line"] for one in repairs] == [36, 37]
+    assert [one["where"]["line"] for one in repairs] == [34, 35]
     assert repairs[0]["exception"]["message"] == "the loss is nan"
 
 
