@@ -95,12 +95,12 @@ Command attach_command() {
       "it leaves the job paused.\n\n"
       "Of a job that is not paused it is a live look, and becomes the console when the job pauses. "
       "Without a terminal the console reads its commands from standard input.";
-  command.options = {dir_option(),
-                     {.name = "in-place",
+  command.options = {{.name = "in-place",
                       .kind = OptionKind::kFlag,
                       .value = "",
                       .help = "Ctrl-C lets the job end with its exception: as `paramedic run` "
-                              "opens the console on its own terminal"}};
+                              "opens the console on its own terminal"},
+                     dir_option()};
   command.positionals = {{"RUN", "a name in --dir or a path; the newest run when left out"}};
   command.examples = {
       {"paramedic attach", "the newest run"},

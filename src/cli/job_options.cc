@@ -89,9 +89,8 @@ std::vector<Option> job_option_list() {
       {.name = "on",
        .kind = OptionKind::kList,
        .value = "RULE=ACTION",
-       .help = "what is done when a rule finds something, separated by commas: stop = the job ends "
-               "(exit code 75); rollback, for nan_origin = the weights from before, without that "
-               "data"},
+       .help = "what follows when a rule finds something: stop = the job ends (exit code 75); "
+               "rollback, for nan_origin = the weights from before, without that data"},
       {.name = "on-crash",
        .value = "MODE",
        .help = "what happens to an exception that would end the job: auto = policies repair what "
