@@ -7,8 +7,8 @@ pairs), budget (does the controller hold 1 % and 5 %), peer (all statistics each
 torch reduction for each), show (a report of a million rows against a bare start), mechanism (of a
 repair, in parts), transform (what recovery costs a job that does not crash), on_crash (the same by
 pairs of whole processes), snapshots (do they keep within their budget), recovery (a crash repaired
-in place against three ways of starting again; some minutes), instructions (callgrind; slow, only
-when named).
+in place against three ways of starting again; some minutes), collectives (one that is seen against
+one that is not), instructions (callgrind; slow, only when named).
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import collectives
 import frameworks
 from common import JOBS, NOTHING, PARAMEDIC, PROBE, RELEASE, environment, interval
 
@@ -202,6 +203,7 @@ SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
     "on_crash": (on_crash, True),
     "snapshots": (lambda _: recovery.snapshots(), True),
     "recovery": (lambda pairs: recovery.compared(max(1, pairs // 3)), True),
+    "collectives": (lambda _: collectives.main(PROBE), True),
     "instructions": (instructions, False),
 }
 

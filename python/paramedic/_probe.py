@@ -8,7 +8,8 @@ thread that opened it; see `adapters/torch/session.py`.
 import ctypes
 import json
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 VERSION = 4
 MAX_DIMS = 8
@@ -311,6 +312,10 @@ def open_probe(rank: int, world_size: int) -> Tuple[Optional["Probe"], str]:
     return Probe(library, ctypes.c_void_p(handle)), ""
 
 
+def _nothing(*arguments: Any) -> int:
+    return 0
+
+
 class Probe:
     """One ring, open for writing.
 
@@ -338,8 +343,10 @@ class Probe:
         self._capture = library.paramedic_capture
         self._scalar_at = library.paramedic_scalar_at
         self._step_done = library.paramedic_step_done
-        self._enter = library.paramedic_collective_enter
-        self._leave = library.paramedic_collective_leave
+        # (step, number in its group, pointer to a Collective): a collective is entered; (step,
+        # number, group): it has returned. Any thread may call them; no frame of ours is made.
+        self.enter: Callable[..., int] = partial(library.paramedic_collective_enter, handle)
+        self.leave: Callable[..., int] = partial(library.paramedic_collective_leave, handle)
 
     def define(self, kind: int, dtype: int, sizes: Sequence[int], name: str) -> int:
         """The number of a new name; -1 when the directory is full."""
@@ -412,17 +419,6 @@ class Probe:
         text = json.dumps(fields, default=str)
         self._library.paramedic_event(self._handle, MODE_TRAIN, step, kind.encode(), text.encode())
 
-    def enter(self, step: int, number: int, call: Any) -> int:
-        """Records that a collective is entered: its number in its group, a pointer to a Collective.
-
-        Any thread may call this and `leave`.
-        """
-        return int(self._enter(self._handle, step, number, call))
-
-    def leave(self, step: int, number: int, group: int) -> int:
-        """Records that the collective has returned."""
-        return int(self._leave(self._handle, step, number, group))
-
     def step_done(self, step: int, step_ns: int, spent_ns: int, kinds: int) -> None:
         """Tells the budget controller how long the step and our part of it took."""
         self._step_done(self._handle, step, step_ns, spent_ns, kinds)
@@ -443,6 +439,7 @@ class Probe:
     def close(self) -> None:
         """Marks the ring as ended in good order. The object must not be used afterwards."""
         self.flush()
+        self.enter = self.leave = _nothing
         handle, self._handle = self._handle, ctypes.c_void_p(None)
         if handle:
             self._library.paramedic_probe_close(handle)

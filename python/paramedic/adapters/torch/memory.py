@@ -31,13 +31,17 @@ class Memory:
         self.floats: Optional[Any] = None
         self.doubles: Optional[Any] = None
         self._torch = torch
+        # The address of any other tensor may be that of nothing: a DTensor has no memory itself.
+        self._plain = (torch.Tensor, torch.nn.Parameter)
         if ctypes.sizeof(ctypes.c_void_p) == 8:
             self.floats = _window(ctypes.c_float, "f")
             self.doubles = _window(ctypes.c_double, "d")
 
     def number(self, tensor: Any) -> Optional[float]:
         """The number of a dense CPU tensor of one element; None for other types than float32 and
-        float64."""
+        float64, and for tensors of the job's own classes."""
+        if type(tensor) not in self._plain:
+            return None
         pointer = tensor.data_ptr()
         if not pointer or self.floats is None or self.doubles is None:
             return None
@@ -50,6 +54,8 @@ class Memory:
     def looks_finite(self, gradient: Any, count: int) -> Optional[bool]:
         """Whether the first `count` numbers of a dense, contiguous CPU tensor are; None when
         they cannot be read."""
+        if type(gradient) not in self._plain:
+            return None
         pointer = gradient.data_ptr()
         if not pointer or self.floats is None or self.doubles is None:
             return None

@@ -26,6 +26,7 @@ from paramedic.adapters.torch.quick import VALUES
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.source import Source, where
 from paramedic.adapters.torch.steps import Stepper, Steps
+from paramedic.adapters.torch.tensors import plain
 
 LIMIT_S = 10
 MAX_ANSWER_BYTES = 256 << 10
@@ -161,6 +162,10 @@ class NanOrigin:
         """Reads the first values where they lie; a NaN of the pass is in most units of a layer."""
         if gradient.is_sparse or not gradient.is_cpu:
             return True
+        # Of a sharded one this rank's part: a reduction of the whole would be a collective.
+        gradient = plain(gradient, self._session.torch)
+        if gradient is None:
+            return True
         if not gradient.is_contiguous():
             return bool(gradient.requires_grad) or math.isfinite(gradient.sum().item())
         return self._memory.looks_finite(gradient, min(VALUES, gradient.numel())) is not False
@@ -179,7 +184,9 @@ class NanOrigin:
         parameter = reference()
         if parameter is None or parameter is NOTHING:
             return None
-        is_float32 = parameter.dtype is self._session.torch.float32
+        torch = self._session.torch
+        readable = type(parameter) in (torch.Tensor, torch.nn.Parameter)
+        is_float32 = readable and parameter.dtype is torch.float32
         return reference if is_float32 and parameter.numel() >= VALUES else None
 
     def _sentinel(self, stepper: Stepper, optimizer: Any) -> "weakref.ref[Any]":

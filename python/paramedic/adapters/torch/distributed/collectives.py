@@ -11,7 +11,7 @@ the calls that were made before from that line with tensors of that shape.
 import functools
 import sys
 from _thread import get_ident
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from paramedic import _probe
 from paramedic.adapters.torch.distributed.functional import wrap_functional
@@ -33,6 +33,7 @@ class Method(NamedTuple):
     tensors: int  # which argument has the tensors whose size is told; -1: none
     root: bool = False  # its options name a root
     peer: int = -1  # which argument is a rank of the group
+    point_to_point: bool = False
 
 
 # The input's size is told, but where only one rank has an input: then the output's.
@@ -57,9 +58,9 @@ METHODS = {
     "alltoall_base": Method("all_to_all_single", 1),
     "all_to_all_single": Method("all_to_all_single", 1),
     "alltoall": Method("all_to_all", 1),
-    "send": Method("send", 0, peer=1),
-    "recv": Method("recv", 0, peer=1),
-    "recv_anysource": Method("recv", 0),
+    "send": Method("send", 0, False, 1, True),
+    "recv": Method("recv", 0, False, 1, True),
+    "recv_anysource": Method("recv", 0, point_to_point=True),
     "barrier": Method("barrier", -1),
     "monitored_barrier": Method("monitored_barrier", -1),
 }
@@ -82,11 +83,8 @@ class Call:
         self.code = code  # kept, so that its address stays its own
 
 
-class Entry(NamedTuple):
-    """A call that was entered."""
-
-    call: Call
-    number: int
+# A call that was entered, and its number. A plain tuple: one is made for each call.
+Entry = Tuple[Call, int]
 
 
 class Collectives:
@@ -113,6 +111,14 @@ class Collectives:
             table.clear()
         self.count = 0
 
+    def on(self, on: bool) -> None:
+        """Switches recording; for measurements."""
+        self._tap.on = on
+
+    def calls(self) -> List[Call]:
+        """The different calls that were made."""
+        return list(self._calls.values())
+
     def watch(self, c10d: Any) -> None:
         """Replaces the methods of groups, and the one that waits."""
         group_class = c10d.ProcessGroup
@@ -125,7 +131,7 @@ class Collectives:
 
     def watch_functional(self, module: Any) -> None:
         """Replaces the functional collectives, which call no method of a group."""
-        wrap_functional(module, self._session, self._enter_named, self._leave)
+        wrap_functional(module, self._session, self._enter_named, self._leave_functional)
 
     def _wrapped(self, genuine: Any, method: Method) -> Callable[..., Any]:
         tap, session, enter, leave = self._tap, self._session, self._enter, self._leave
@@ -143,7 +149,7 @@ class Collectives:
             if entry is None:
                 return genuine(group, *args, **kwargs)
             thread = get_ident()
-            if not entry.call.asynchronous:
+            if not entry[0].asynchronous:
                 inside[thread] = entry
             try:
                 work = genuine(group, *args, **kwargs)
@@ -184,26 +190,31 @@ class Collectives:
         group = self._groups.of(process_group)
         if group is None:
             return None
-        tensor, size = None, 0
-        if method.tensors >= 0:
-            tensor, size = _tensor_of(args[method.tensors] if len(args) > method.tensors else None)
         options = args[-1] if args else kwargs.get("opts")
-        asynchronous = bool(getattr(options, "asyncOp", method.operation in ("send", "recv")))
         peer = -1
         if method.root:
             peer = group.ranks[options.rootRank]
         elif method.peer >= 0:
             peer = group.ranks[args[method.peer]]
         frame = sys._getframe(2)
-        if frame.f_code.co_name in ("isend", "irecv", "recv") and asynchronous:
-            asynchronous = not _waits_itself(frame)
+        asynchronous = getattr(options, "asyncOp", None)
+        if asynchronous is None:
+            asynchronous = method.point_to_point and not _waits_itself(frame)
+        tensors: Any = args[method.tensors] if len(args) > method.tensors >= 0 else None
+        if type(tensors) is list and len(tensors) == 1:
+            tensors = tensors[0]
         spot = self._source.frame(frame)
-        code, at = (None, 0) if spot is None else (spot.f_code, spot.f_lasti)
-        shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
-        key = (id(code), at, group.id, method, dtype, shape, size, peer, asynchronous)
+        at = 0 if spot is None else id(spot.f_code) + spot.f_lasti
+        if tensors is None or type(tensors) is list:
+            tensor, size = _tensor_of(tensors)
+            shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
+            key: Any = (at, group.id, method.operation, shape, dtype, peer, asynchronous, size)
+        else:
+            tensor = tensors
+            key = (at, group.id, method.operation, tensor.shape, tensor.dtype, peer, asynchronous)
         call = self._calls.get(key)
         if call is None:
-            call = self._make(key, group, method.operation, spot)
+            call = self._make(key, group, spot, _tensor_of(tensors))
         return self._record(call, next(group.numbers))
 
     def _enter_named(self, name: str, operation: str, tensor: Any) -> Optional[Entry]:
@@ -213,44 +224,45 @@ class Collectives:
         if group is None or self._session.probe is None:
             return None
         spot = self._source.frame(sys._getframe(2))
-        code, at = (None, 0) if spot is None else (spot.f_code, spot.f_lasti)
-        tensor, size = _tensor_of(tensor)
-        shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
-        key = (id(code), at, group.id, operation, dtype, shape, size, -1, False)
+        at = 0 if spot is None else id(spot.f_code) + spot.f_lasti
+        first, size = _tensor_of(tensor)
+        shape, dtype = (None, None) if first is None else (first.shape, first.dtype)
+        key = (at, group.id, operation, shape, dtype, -1, False, size)
         call = self._calls.get(key)
         if call is None:
-            call = self._make(key, group, operation, spot)
+            call = self._make(key, group, spot, (first, size))
         entry = self._record(call, next(group.numbers))
         self.inside[get_ident()] = entry
         return entry
 
+    def _leave_functional(self, entry: Entry) -> None:
+        self.inside.pop(get_ident(), None)
+        self._leave(entry)
+
     def _record(self, call: Call, number: int) -> Entry:
         self.count += 1
-        probe = self._session.probe
-        if probe is not None:
-            probe.enter(self._session.step, number, call.pointer)
-        return Entry(call, number)
+        session = self._session
+        if session.probe is not None:
+            session.probe.enter(session.step, number, call.pointer)
+        return call, number
 
     def _leave(self, entry: Entry) -> None:
         self.count += 1
-        inside = self.inside
-        if inside.get(get_ident()) is entry:
-            del inside[get_ident()]
-        probe = self._session.probe
-        if probe is not None:
-            probe.leave(self._session.step, entry.number, entry.call.group_id)
+        session = self._session
+        if session.probe is not None:
+            session.probe.leave(session.step, entry[1], entry[0].group_id)
 
-    def _make(self, key: Any, group: Group, operation: str, spot: Any) -> Call:
+    def _make(self, key: Any, group: Group, spot: Any, tensor: Tuple[Any, int]) -> Call:
         if len(self._calls) >= MAX_CALLS:
             self._calls.clear()
-        _, at, _, _, dtype, shape, size, peer, asynchronous = key
+        operation, shape, dtype, peer, asynchronous = key[2:7]
         sizes = () if shape is None else tuple(int(n) for n in shape)[: _probe.MAX_DIMS]
         record = _probe.Collective()
         record.group = group.id
         record.operation = self._operation(operation)
-        record.where = self._site(spot, at)
+        record.where = self._site(spot)
         record.peer = peer
-        record.bytes = size
+        record.bytes = tensor[1]
         record.dtype = _probe.DTYPES.get(str(dtype).rpartition(".")[2], _UINT8)
         record.ndim = len(sizes)
         record.asynchronous = asynchronous
@@ -268,7 +280,7 @@ class Collectives:
             self._operations[name] = number
         return number
 
-    def _site(self, spot: Any, at: int) -> int:
+    def _site(self, spot: Any) -> int:
         if spot is None:
             return NOWHERE
         file, line, function = place(spot)

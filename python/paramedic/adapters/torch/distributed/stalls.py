@@ -116,8 +116,8 @@ class Stalls:
         entry = self._collectives.inside.get(self._watched)
         waiting = None
         if entry is not None:
-            call = entry.call
-            waiting = {"group": call.group, "sequence": entry.number, "operation": call.operation}
+            call, number = entry
+            waiting = {"group": call.group, "sequence": number, "operation": call.operation}
         validating = self._phases.validating
         fields: Dict[str, Any] = {
             "since_ns": stall.since_ns,
