@@ -25,6 +25,11 @@
 //            torch_calls_since, cpu_ms, stack: [{file, line, function}] innermost first, flight:
 //            {group: {last_enqueued, last_completed, open: {sequence, operation, sizes} or null}}}
 //            resumed {stalled_ms}   exiting {exception: {type, message, where} or null}
+//            pace_begins {threads, cores, nice, ranks_here, threads_set} once; pace {first,
+//            self_us: [], wait_us: [], wall_ms, cpu_ms, delay_ms, backward_cpu_ms, gc_ms, gc_count,
+//            looks, waits, lines: [{file, line, function, kind, looks, still}], gc_lines: [{file,
+//            line, function, kind, ms}]} about once a second: the beats from number `first` on, and
+//            what the rank was seen at meanwhile (docs/cluster.md)
 //   model    module, parameter, optimizer, loader, loss: one row each (ModelRow)
 
 #include <cstdint>

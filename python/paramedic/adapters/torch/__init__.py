@@ -21,6 +21,7 @@ from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.nan_origin import NanOrigin
 from paramedic.adapters.torch.origins import Origins
+from paramedic.adapters.torch.pace import Pace
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.replicas import Replicas
@@ -69,6 +70,7 @@ class Adapter:
         )
         self.loaders = Loaders(session, source, phases, facts, quick)
         self.shards = Shards(session, source, self.origins, self.loaders)
+        self.pace = Pace(session, source, self.losses, phases)
         self.steps.on_step_end.append(self.loaders.end_step)
         nan_origin = NanOrigin(session, source, models, self.steps, self.loaders, memory)
         self.losses.on_alarm = nan_origin.loss_alarm
@@ -107,6 +109,7 @@ class Adapter:
             "checkpoints": lambda: _wrap_save(self),
             "compiled code": lambda: _wrap_compile(self),
             "models": self.models.arm,
+            "pace": self.pace.watch,
             "snapshots": lambda: _take_snapshots(self),
             "distributed": self.distributed.watch,
         }

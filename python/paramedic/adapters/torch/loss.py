@@ -59,6 +59,8 @@ class Losses:
         # Called with (line's place, frame) when a loss is not finite, before its backward runs.
         self.on_alarm: Optional[Callable[[Tuple[str, int, str], Any, float], None]] = None
         self.backward_ns = 0
+        # Runs a backward pass; who measures something else about it puts himself in its place.
+        self.run: Callable[..., Any] = session.torch.autograd.backward
         session.on_fork.append(self._lines.clear)
 
     def watch(self) -> None:
@@ -69,18 +71,17 @@ class Losses:
         self._wrap_clip(torch.nn.utils)
 
     def _wrap_backward(self, autograd: Any) -> None:
-        genuine, tap, session, phases = autograd.backward, self._tap, self._session, self._phases
-        quick = self._quick
+        tap, session, phases, quick = self._tap, self._session, self._phases, self._quick
 
-        @functools.wraps(genuine)
+        @functools.wraps(autograd.backward)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             session.signs += 1
             # Frame 1 is `Tensor.backward`.
             if quick.on and quick.loss(tensors, args, sys._getframe(2)):
-                return genuine(tensors, *args, **kwargs)  # type: ignore[no-any-return]
+                return self.run(tensors, *args, **kwargs)  # type: ignore[no-any-return]
             # A backward inside a backward (reentrant checkpointing) is no loss.
             if not tap.on or self._graph_task() != -1 or not session.active():
-                return genuine(tensors, *args, **kwargs)  # type: ignore[no-any-return]
+                return self.run(tensors, *args, **kwargs)  # type: ignore[no-any-return]
             start = perf_counter_ns()
             try:
                 quick.leave()
@@ -91,7 +92,7 @@ class Losses:
             begun = perf_counter_ns()
             session.spent_ns += begun - start
             try:
-                genuine(tensors, *args, **kwargs)
+                self.run(tensors, *args, **kwargs)
             finally:
                 now = perf_counter_ns()
                 phases.end_backward(begun, now)

@@ -67,6 +67,7 @@ class Session:
         self.on_step_open: List[Callable[[], None]] = []
         self.on_open: List[Callable[[], None]] = []
         self.on_fork: List[Callable[[], None]] = []
+        self.on_close: List[Callable[[], None]] = []
         self._told: Set[str] = set()
         os.register_at_fork(after_in_child=self._after_fork)
         atexit.register(self.close)
@@ -125,6 +126,8 @@ class Session:
         """Marks the ring as ended in good order, unless the thread that writes may still run."""
         probe, thread = self.probe, self.thread
         self.off = True
+        for callback in self.on_close:
+            callback()
         self.probe = None
         self.thread = 0
         if probe is None or thread not in (0, get_ident()):

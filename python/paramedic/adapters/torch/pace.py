@@ -1,0 +1,273 @@
+"""Where the time of a rank goes, told apart from the time in which it waits for the others.
+
+In synchronous training every rank takes the same time for a step: who is slow shows only in what
+is left when the waiting is taken away. A rank waits where it waits for a collective (`Work.wait`,
+all of torch's own functions come through it), where DistributedDataParallel shares its buffers, and
+where a backward pass on the CPU does not run: there the reducer waits for the last gradients, in
+C++, below anything that could be wrapped.
+
+A beat lies between two optimizer steps. It costs 1 µs, and a backward pass as much, or 4 µs where
+the clock of the thread is asked. Once a second one event tells of all beats since (`pace`, see
+store/rows.h). Nothing of this is in place in a job of one process.
+"""
+
+import functools
+import gc
+import os
+import sys
+from _thread import get_ident
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Dict, List, Optional, Tuple
+
+from paramedic.adapters.torch.hooks import GlobalHook
+from paramedic.adapters.torch.loss import Losses
+from paramedic.adapters.torch.phases import Phases
+from paramedic.adapters.torch.profile import Profile
+from paramedic.adapters.torch.session import Session
+from paramedic.adapters.torch.source import Source, place, where
+
+REPORT_NS = 1_000_000_000
+BEATS_MAX = 512  # of an event
+# The clock of the thread costs 2 µs: of passes shorter than this, one in so many asks it.
+LONG_PASS_NS = 2_000_000
+SHORT_PASSES = 4
+# A collection of garbage that takes longer is told with the line at which it happened.
+LONG_GC_NS = 5_000_000
+
+
+class Pace:
+    """The clocks of the thread that trains."""
+
+    def __init__(self, session: Session, source: Source, losses: Losses, phases: Phases) -> None:
+        self._session = session
+        self._source = source
+        self._losses = losses
+        self._tap = session.tap("pace")
+        self._profile = Profile(session, source, phases, self)
+        self._wrapped = False
+        self._threads_set: Optional[Tuple[str, int, str]] = None
+        # When the wait that lasts now began, 0 outside; read by the profile's thread.
+        self.waiting = 0
+        self.in_backward = False
+        self._reset()
+        session.on_open.append(self._begin)
+        session.on_fork.append(self._reset)
+
+    def watch(self) -> None:
+        """Notes who sets the number of threads, which happens before anything else is known."""
+        torch = self._session.torch
+        genuine = torch.set_num_threads
+
+        @functools.wraps(genuine)
+        def set_num_threads(number: int) -> None:
+            self._threads_set = place(self._source.frame(sys._getframe(1)))
+            genuine(number)
+
+        torch.set_num_threads = set_num_threads
+
+    def _reset(self) -> None:
+        self._on = False
+        self._waited_ns = 0
+        self._gc_ns = 0
+        self._gc_count = 0
+        self._gc_start = 0
+        self._backward_cpu_ns = 0
+        self._pass_cpu_ns = 0
+        self._passes = 0
+        self._beats = 0
+        self._beat_ns = 0
+        self._beat_waited_ns = 0
+        self._self_us: List[int] = []
+        self._wait_us: List[int] = []
+        self._report_ns = 0
+        self._reported_ns = 0
+        self._schedule: Tuple[int, int] = (0, 0)
+
+    def _begin(self) -> None:
+        """The ring is open: in a job of several ranks the clocks start."""
+        if self._session.world_size < 2:
+            return
+        try:
+            if not self._wrapped:
+                self._wrapped = True
+                self._wrap()
+            self._on = True
+        except Exception as error:
+            self._tap.fail(error)
+
+    def _wrap(self) -> None:
+        torch = self._session.torch
+        if not torch.distributed.is_available():
+            return
+        work = torch._C._distributed_c10d.Work
+        work.wait = self._timed(work.wait)
+        parallel = torch.nn.parallel.DistributedDataParallel
+        parallel._sync_buffers = self._timed(parallel._sync_buffers)
+        self._wrap_backward()
+        gc.callbacks.append(self._collecting)
+
+    def _timed(self, genuine: Any) -> Any:
+        """`genuine`, whose time is waiting."""
+        session = self._session
+
+        @functools.wraps(genuine)
+        def wait(*args: Any, **kwargs: Any) -> Any:
+            if self.waiting or session.thread != get_ident():
+                return genuine(*args, **kwargs)
+            self.waiting = start = perf_counter_ns()
+            try:
+                return genuine(*args, **kwargs)
+            finally:
+                self.waiting = 0
+                self._waited_ns += perf_counter_ns() - start
+
+        return wait
+
+    def _wrap_backward(self) -> None:
+        genuine, session, tensor_class = self._losses.run, self._session, self._session.torch.Tensor
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            # On a device the host's clock tells nothing of what is computed.
+            if (
+                self.in_backward
+                or type(tensors) is not tensor_class
+                or not tensors.is_cpu
+                or session.thread != get_ident()
+            ):
+                return genuine(tensors, *args, **kwargs)
+            self.in_backward = True
+            self._passes += 1
+            asks = self._pass_cpu_ns > LONG_PASS_NS or not self._passes % SHORT_PASSES
+            cpu = thread_time_ns() if asks else 0
+            waited, start = self._waited_ns, perf_counter_ns()
+            try:
+                return genuine(tensors, *args, **kwargs)
+            finally:
+                took = perf_counter_ns() - start
+                if asks:
+                    self._pass_cpu_ns = thread_time_ns() - cpu
+                blocked = took - self._pass_cpu_ns - (self._waited_ns - waited)
+                if blocked > 0:
+                    self._waited_ns += blocked
+                self._backward_cpu_ns += self._pass_cpu_ns
+                self.in_backward = False
+
+        def first(*args: Any, **kwargs: Any) -> Any:
+            # The ring may have opened in a hook of the optimizer: the table of these is then being
+            # walked. In a backward pass it never is.
+            self._losses.run = backward
+            optimizers: Any = sys.modules["torch.optim.optimizer"]
+            GlobalHook(optimizers._global_optimizer_pre_hooks, self._beat).arm()
+            return backward(*args, **kwargs)
+
+        self._losses.run = first
+
+    def _beat(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        now = perf_counter_ns()
+        if not self._on or not self._tap.on or self._session.thread != get_ident():
+            return
+        try:
+            waited = self._waited_ns
+            if self._beats:
+                wait = waited - self._beat_waited_ns
+                self._self_us.append((now - self._beat_ns - wait) // 1000)
+                self._wait_us.append(wait // 1000)
+            else:
+                self._first_beat(now)
+            self._beats += 1
+            if now >= self._report_ns or len(self._self_us) >= BEATS_MAX:
+                self._report(now)
+                # What we took ourselves is no part of the next beat.
+                now = perf_counter_ns()
+            self._beat_ns, self._beat_waited_ns = now, waited
+        except Exception as error:
+            self._on = False
+            self._tap.fail(error)
+
+    def _first_beat(self, now: int) -> None:
+        self._clear(now)
+        self._schedule = _schedule()
+        self._profile.start()
+        self._session.event("pace_begins", self._standing())
+
+    def _clear(self, now: int) -> None:
+        self._self_us, self._wait_us = [], []
+        self._gc_ns = self._gc_count = self._backward_cpu_ns = 0
+        self._reported_ns = now
+        self._report_ns = now + REPORT_NS
+
+    def _report(self, now: int) -> None:
+        cpu, delay = _schedule()
+        fields: Dict[str, Any] = {
+            "first": self._beats - len(self._self_us),
+            "self_us": self._self_us,
+            "wait_us": self._wait_us,
+            "wall_ms": _ms(now - self._reported_ns),
+            "cpu_ms": _ms(cpu - self._schedule[0]),
+            "delay_ms": _ms(delay - self._schedule[1]),
+            "backward_cpu_ms": _ms(self._backward_cpu_ns),
+            "gc_ms": _ms(self._gc_ns),
+            "gc_count": self._gc_count,
+        }
+        fields.update(self._profile.take())
+        self._session.event("pace", fields)
+        self._schedule = cpu, delay
+        self._clear(now)
+
+    def _standing(self) -> Dict[str, Any]:
+        """What this process may use of the machine."""
+        fields: Dict[str, Any] = {
+            "threads": self._session.torch.get_num_threads(),
+            "cores": _cores(),
+            "nice": os.getpriority(os.PRIO_PROCESS, 0),
+            "ranks_here": _ranks_here(self._session.world_size),
+        }
+        if self._threads_set is not None:
+            fields["threads_set"] = where(self._threads_set)
+        return fields
+
+    def _collecting(self, phase: str, info: Dict[str, Any]) -> None:
+        if not self._on or self._session.thread != get_ident():
+            return
+        now = perf_counter_ns()
+        if phase == "start":
+            self._gc_start = now
+        elif self._gc_start:
+            took, self._gc_start = now - self._gc_start, 0
+            self._gc_ns += took
+            self._gc_count += 1
+            if took > LONG_GC_NS:
+                self._profile.collected(took, sys._getframe(1))
+
+
+def _ranks_here(world: int) -> int:
+    """How many ranks run on this machine, as far as the launcher tells; else all."""
+    try:
+        return min(world, int(os.environ["LOCAL_WORLD_SIZE"]))
+    except (KeyError, ValueError):
+        return world
+
+
+def _cores() -> int:
+    """How many cores this process may use: by its affinity, and by its control group's limit."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return min(cores, max(1, round(int(quota) / int(period))))
+    except (OSError, ValueError):
+        return cores  # none, or "max"
+
+
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 2)
+
+
+def _schedule() -> Tuple[int, int]:
+    """(ns on a core, ns in which it wanted one and had none) of the calling thread; proc(5)."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            cpu, delay = file.read().split()[:2]
+        return int(cpu), int(delay)
+    except (OSError, ValueError):
+        return thread_time_ns(), 0

@@ -1,0 +1,27 @@
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main():
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.set_num_threads(16)
+    torch.manual_seed(0)
+    model = DDP(nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(rank)
+    for step in range(100):
+        x = torch.randn(256, 64, generator=generator)
+        loss = nn.functional.cross_entropy(model(x), x[:, :10].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 25 == 0:
+            print("rank", rank, "step", step, "loss %.4f" % loss.item(), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
