@@ -15,10 +15,11 @@ constexpr size_t kProblemsMax = 1000;
 // One watch, and what it has reported.
 class Slot : public Reporter {
  public:
-  Slot(const WatchEntry& entry, rules::FindingSink& sink)
-      : entry_(entry), sink_(sink), watch_(entry.make(*this)) {}
+  Slot(const WatchEntry& entry, const Job& job, rules::FindingSink& sink)
+      : entry_(entry), job_(job), sink_(sink), watch_(entry.make(*this)) {}
 
   Watch& watch() { return *watch_; }
+  [[nodiscard]] const Job& job() const override { return job_; }
   void arrive_at(int64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
 
   void report(rules::Finding finding, const std::string& topic) override {
@@ -34,6 +35,7 @@ class Slot : public Reporter {
 
  private:
   const WatchEntry& entry_;
+  const Job& job_;
   rules::FindingSink& sink_;
   std::unique_ptr<Watch> watch_;
   int64_t now_ns_ = 0;
@@ -44,21 +46,29 @@ class ClusterImpl : public Cluster {
  public:
   explicit ClusterImpl(rules::FindingSink& sink) {
     for (const WatchEntry& entry : watch_entries()) {
-      slots_.push_back(std::make_unique<Slot>(entry, sink));
+      slots_.push_back(std::make_unique<Slot>(entry, job_, sink));
     }
   }
 
   void on_stats(const store::StatsRow& row) override { take(row, &Watch::on_stats); }
   void on_scalar(const store::ScalarRow& row) override { take(row, &Watch::on_scalar); }
-  void on_event(const store::EventRow& row) override { take(row, &Watch::on_event); }
+  void on_event(const store::EventRow& row) override {
+    job_.take(row);
+    take(row, &Watch::on_event);
+  }
   void on_model(const store::ModelRow& row) override { take(row, &Watch::on_model); }
-  void on_collective(const store::CollectiveRow& row) override { take(row, &Watch::on_collective); }
+  void on_collective(const store::CollectiveRow& row) override {
+    job_.take(row);
+    take(row, &Watch::on_collective);
+  }
 
   void on_metric(const store::MetricRow& row) override {
+    job_.take(row);
     for (const auto& slot : slots_) slot->watch().on_metric(row);
   }
 
   void tick(const Moment& moment) override {
+    job_.look(moment);
     for (const auto& slot : slots_) {
       slot->arrive_at(moment.time_ns);
       slot->watch().tick(moment);
@@ -78,6 +88,7 @@ class ClusterImpl : public Cluster {
     }
   }
 
+  Job job_;
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

@@ -5,36 +5,17 @@
 // time and how the processes stand: that nothing happens is what it looks for. One thread.
 
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cluster/job.h"
+#include "cluster/moment.h"
 #include "rules/engine.h"
 #include "rules/finding.h"
 #include "store/rows.h"
 
 namespace paramedic::cluster {
-
-// A process of the job that has a ring, as the agent sees it from outside.
-struct RankProcess {
-  int32_t rank = 0;
-  int32_t pid = 0;
-  uint64_t ring_id = 0;
-  int32_t world_size = 1;
-  bool closed = false;  // it ended in good order
-  bool alive = false;
-  char state = '?';     // as in /proc/PID/stat: R S D T Z; ? when it cannot be read
-  std::string wait;     // the kernel function it sleeps in; "" when it runs or is not told
-  uint64_t cpu_ms = 0;  // used by all of its threads up to now
-  int64_t last_step = -1;
-  int64_t last_step_time_ns = 0;
-};
-
-// One look at the job. Both outlive the call only.
-struct Moment {
-  int64_t time_ns = 0;                 // wall clock, as in Origin
-  std::vector<RankProcess> processes;  // by rank, then in the order of their start
-};
 
 // Takes what a watch found. The first report of a (rank, topic) opens the problem; later ones
 // replace it. id and fix are added, and the time of the first one is kept.
@@ -46,6 +27,8 @@ class Reporter {
   virtual ~Reporter() = default;
   // `topic` tells problems of one watch and rank apart; "" where there is only one.
   virtual void report(rules::Finding finding, const std::string& topic) = 0;
+  // What all watches share; outlives them.
+  [[nodiscard]] virtual const Job& job() const = 0;
 };
 
 class Watch {
@@ -71,6 +54,7 @@ class Watch {
   void report(rules::Finding finding, const std::string& topic = "") {
     reporter_.report(std::move(finding), topic);
   }
+  [[nodiscard]] const Job& job() const { return reporter_.job(); }
 
  private:
   Reporter& reporter_;

@@ -155,7 +155,7 @@ void Agent::sample() {
 }
 
 void Agent::compare_ranks() {
-  cluster_->tick(look_at(rings_.ranks(), CollectorRoots{}.proc, real_clock().wall_ns()));
+  cluster_->tick(look_at(rings_.ranks(), CollectorRoots{}.proc, real_clock().wall_ns(), exits_));
 }
 
 void Agent::flush() {

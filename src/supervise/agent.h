@@ -15,6 +15,7 @@
 #include "rules/engine.h"
 #include "store/run.h"
 #include "supervise/collectors/collector.h"
+#include "supervise/exits.h"
 #include "supervise/rings.h"
 
 namespace paramedic::supervise {
@@ -91,6 +92,7 @@ class Agent : public rules::FindingSink {
   std::unique_ptr<cluster::Cluster> cluster_;
   std::unique_ptr<Fanout> fanout_;
   RingSet rings_;
+  Exits exits_;
   std::vector<std::unique_ptr<Collector>> collectors_;
   std::vector<KnownFinding> findings_;
   std::set<std::string> noted_;

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "cluster/test_job.h"
+
+namespace paramedic::cluster {
+namespace {
+
+TEST(death, the_killed_rank_is_named_and_not_those_that_fail_after_it) {
+  TestJob job(4);
+  job.kill(2, SIGKILL);
+  for (const int32_t rank : {0, 1}) {
+    job.exit_raising(rank, "RuntimeError", "Connection closed by peer [127.0.0.1]", 50);
+  }
+  job.kill(3, SIGTERM);
+  job.pass(3);
+  job.finish();
+  const auto died = job.found().of("rank_died");
+  ASSERT_EQ(died.size(), 1U);
+  EXPECT_EQ(died[0].rank, 2);
+  EXPECT_NE(died[0].message.find("signal 9"), std::string::npos);
+  EXPECT_EQ(job.found().all().size(), 1U);
+}
+
+TEST(death, an_exception_of_one_rank_is_its_death_with_the_line) {
+  TestJob job(3);
+  job.exit_raising(1, "KeyError", "'label'", 33);
+  job.pass(3);
+  const auto died = job.found().of("rank_died");
+  ASSERT_EQ(died.size(), 1U);
+  EXPECT_EQ(died[0].rank, 1);
+  EXPECT_EQ(died[0].where->line, 33);
+}
+
+TEST(death, an_exception_that_all_ranks_meet_is_no_fault_of_one) {
+  TestJob job(3);
+  for (int32_t rank = 0; rank < 3; ++rank) job.exit_raising(rank, "KeyError", "'label'", 33);
+  job.pass(3);
+  job.finish();
+  EXPECT_TRUE(job.found().all().empty());
+}
+
+TEST(death, a_job_that_is_ended_from_outside_has_no_death) {
+  TestJob job(3);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    job.kill(rank, SIGTERM);
+    job.pass(1);
+  }
+  job.finish();
+  EXPECT_TRUE(job.found().all().empty());
+}
+
+TEST(death, want_of_memory_is_told_as_such_alone) {
+  TestJob job(2);
+  job.exit_raising(0, "RuntimeError", "DefaultCPUAllocator: can't allocate memory", 12);
+  job.exit_raising(1, "RuntimeError", "gloo: Connection closed by peer", 50);
+  job.pass(3);
+  const auto found = job.found().of("rank_out_of_memory");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 0);
+  EXPECT_EQ(found[0].where->line, 12);
+  EXPECT_EQ(job.found().all().size(), 1U);
+}
+
+TEST(death, a_kill_by_the_kernel_for_want_of_memory_is_known_from_its_count) {
+  TestJob job(2);
+  job.metric("cgroup_oom_kills", 4);
+  job.pass(1);
+  job.kill(1, SIGKILL);
+  job.metric("cgroup_oom_kills", 5);
+  job.pass(3);
+  const auto found = job.found().of("rank_out_of_memory");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_TRUE(job.found().of("rank_died").empty());
+}
+
+TEST(death, ranks_that_end_well_one_after_another_are_left_alone) {
+  TestJob job(3);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    job.exit_well(rank);
+    job.pass(2);
+  }
+  job.finish();
+  EXPECT_TRUE(job.found().all().empty());
+}
+
+}  // namespace
+}  // namespace paramedic::cluster

@@ -1,0 +1,186 @@
+#include "cluster/standing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+namespace paramedic::cluster {
+namespace {
+
+// Less than this in a few seconds is talk, not work.
+constexpr uint64_t kIoBytesMin = 256 * 1024;
+// A loop that gets nowhere shows at most its head and its body.
+constexpr size_t kLoopLinesMax = 2;
+constexpr size_t kReportsForStill = 2;
+
+// Python stands inside the framework, below which a collective may be waited for.
+bool is_in_framework(const StallReport& report) {
+  if (report.stack.empty()) return true;
+  const std::string& file = report.stack.front().file;
+  return file.find("/torch/") != std::string::npos;
+}
+
+std::optional<Waiter> from_rows(const Job& job, int32_t number_of_rank) {
+  std::optional<Waiter> waiter;
+  for (const auto& [key, group] : job.groups().all()) {
+    const auto track = group.tracks.find(number_of_rank);
+    if (track == group.tracks.end()) continue;
+    const Call* call = track->second.inside();
+    if (call == nullptr || (waiter && waiter->since_ns > call->entered_ns)) continue;
+    const Signature& signature = job.groups().signature(call->signature);
+    waiter = Waiter{};
+    waiter->rank = number_of_rank;
+    waiter->group = group.name;
+    waiter->number = track->second.entered() - 1;
+    waiter->operation = describe(signature);
+    waiter->where = call->where;
+    waiter->since_ns = call->entered_ns;
+    waiter->is_transfer = is_transfer(signature.operation);
+    if (waiter->is_transfer) waiter->number = call->told_sequence;
+  }
+  return waiter;
+}
+
+// What was started asynchronously keeps nobody until it is waited for: the rank itself tells.
+std::optional<Waiter> from_report(const Job& job, const Rank& rank, const StallReport& report) {
+  const int32_t number = rank.process.rank;
+  const Group* group = job.groups().find(report.waiting->group, number);
+  if (group == nullptr) return std::nullopt;
+  const auto track = group->tracks.find(number);
+  if (track == group->tracks.end()) return std::nullopt;
+  for (int64_t i = track->second.entered() - 1; i >= track->second.first; --i) {
+    const Call& call = *track->second.at(i);
+    if (call.told_sequence != report.waiting->sequence) continue;
+    Waiter waiter;
+    waiter.rank = number;
+    waiter.group = group->name;
+    waiter.number = i;
+    waiter.operation = describe(job.groups().signature(call.signature));
+    waiter.where = own_line(report.stack).value_or(call.where);
+    waiter.since_ns = report.since_ns;
+    return waiter;
+  }
+  return std::nullopt;
+}
+
+std::optional<Waiter> from_flight(const Rank& rank, const StallReport& report) {
+  if (!is_in_framework(report)) return std::nullopt;
+  for (const auto& [name, flight] : report.flight) {
+    if (flight.last_enqueued <= flight.last_completed) continue;
+    Waiter waiter;
+    waiter.rank = rank.process.rank;
+    waiter.group = name;
+    waiter.number = flight.last_enqueued;
+    waiter.operation = flight.operation.empty() ? "a collective" : flight.operation;
+    waiter.where = own_line(report.stack).value_or(store::CallSite{});
+    waiter.since_ns = report.since_ns;
+    waiter.from_flight = true;
+    return waiter;
+  }
+  return std::nullopt;
+}
+
+bool calls_the_framework(const Rank& rank) {
+  const auto& reports = rank.reports;
+  if (reports.size() == 1) return reports.back().torch_calls > 0;
+  return reports.back().torch_calls > reports[reports.size() - 2].torch_calls;
+}
+
+size_t distinct_lines(const Rank& rank) {
+  std::set<std::pair<std::string, int32_t>> lines;
+  for (const StallReport& report : rank.reports) {
+    const auto line = own_line(report.stack);
+    if (line) lines.emplace(line->file, line->line);
+  }
+  return lines.size();
+}
+
+bool may_be_long(const StallReport& report) {
+  constexpr std::array<std::string_view, 3> kLong{"validation", "checkpoint", "compile"};
+  return report.evaluating || std::find(kLong.begin(), kLong.end(), report.phase) != kLong.end();
+}
+
+// What the kernel function and the frames below the own line say, in words.
+std::string idle_words(const Rank& rank, const StallReport* report) {
+  const std::string& wait = rank.process.wait;
+  if (wait.find("nanosleep") != std::string::npos) return "sleeps";
+  const bool locks =
+      report != nullptr && !report->stack.empty() &&
+      (report->stack.front().function == "acquire" || report->stack.front().function == "wait");
+  if (wait.starts_with("futex") || locks) return "waits for a lock";
+  if (wait.find("pipe") != std::string::npos) return "waits for a pipe";
+  if (wait.starts_with("do_wait")) return "waits for a process";
+  if (wait.find("tty") != std::string::npos) return "waits for input";
+  if (wait.find("sk") == 0 || wait.find("inet") != std::string::npos) return "waits for a socket";
+  return "waits";
+}
+
+Suspect gone(const Rank& rank) {
+  Suspect suspect;
+  suspect.rank = rank.process.rank;
+  suspect.doing = Doing::kGone;
+  suspect.what = "has left";
+  suspect.since_ns = rank.gone_since_ns;
+  if (!rank.exiting) return suspect;
+  suspect.since_ns = rank.exiting->time_ns;
+  suspect.where = rank.exiting->where;
+  if (rank.exiting->has_exception) suspect.what = "has left with " + rank.exiting->type;
+  return suspect;
+}
+
+}  // namespace
+
+std::optional<Waiter> waiter_of(const Job& job, int32_t rank) {
+  const Rank* state = job.ranks().find(rank);
+  if (state == nullptr || state->is_gone() || state->exiting) return std::nullopt;
+  if (state->process.state == 'T' || state->process.state == 't') return std::nullopt;
+  if (auto waiter = from_rows(job, rank)) return waiter;
+  const StallReport* report = state->stalled();
+  if (report == nullptr) return std::nullopt;
+  if (report->waiting) {
+    if (auto waiter = from_report(job, *state, *report)) return waiter;
+  }
+  return from_flight(*state, *report);
+}
+
+Suspect suspect_of(const Job& job, int32_t rank) {
+  Suspect suspect;
+  suspect.rank = rank;
+  suspect.what = "does something that is not known";
+  const Rank* state = job.ranks().find(rank);
+  if (state == nullptr || !state->is_known) return suspect;
+  if (state->is_gone() || state->exiting) return gone(*state);
+  const StallReport* report = state->stalled();
+  if (report != nullptr) suspect.where = own_line(report->stack).value_or(store::CallSite{});
+  if (report != nullptr) suspect.since_ns = report->since_ns;
+  if (state->process.state == 'T' || state->process.state == 't') {
+    suspect.doing = Doing::kStopped;
+    suspect.what = "is stopped";
+    return suspect;
+  }
+  const bool is_idle = state->idle_since_ns != 0;
+  if (report == nullptr) {
+    if (is_idle) suspect.what = idle_words(*state, nullptr);
+    return suspect;
+  }
+  const bool moves = calls_the_framework(*state) || state->io_bytes() >= kIoBytesMin;
+  const bool is_still = state->reports.size() >= kReportsForStill &&
+                        distinct_lines(*state) <= (is_idle ? 1 : kLoopLinesMax);
+  if (is_idle && !moves && is_still) {
+    suspect.doing = Doing::kIdle;
+    suspect.what = idle_words(*state, report);
+    suspect.since_ns = std::max(report->since_ns, state->idle_since_ns);
+  } else if (!is_idle && !moves && is_still && !may_be_long(*report)) {
+    suspect.doing = Doing::kBusy;
+    suspect.what = "computes without coming forward";
+  } else {
+    suspect.doing = may_be_long(*report) ? Doing::kWorking : Doing::kMoving;
+    suspect.what = report->evaluating ? "evaluates" : "works";
+  }
+  return suspect;
+}
+
+}  // namespace paramedic::cluster

@@ -1,0 +1,141 @@
+// One rank does not come to a collective in which the others wait for it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/ends.h"
+#include "cluster/hang.h"
+
+namespace paramedic::cluster {
+namespace {
+
+class HangMissingRank : public HangWatch {
+ public:
+  using HangWatch::HangWatch;
+
+  void tick(const Moment& moment) override {
+    HangWatch::tick(moment);
+    look_for_departure();
+  }
+  void finish() override {
+    HangWatch::finish();
+    look_for_departure();
+  }
+
+ protected:
+  [[nodiscard]] std::optional<rules::Finding> finding_of(const Stall& stall,
+                                                         double waited_s) const override {
+    const auto camps = camps_of(stall);
+    // More than one rank is somewhere else, and one waits alone: it is the odd one.
+    if (stall.suspects.size() > 1 && stall.waiters.size() == 1) {
+      return of_lone_waiter(stall, stall.waiters.front(), "which the others did not call",
+                            waited_s);
+    }
+    if (!stall.suspects.empty()) return of_suspects(stall, waited_s);
+    const bool one_is_odd = camps.size() == 2 && camps[1].ranks.size() == 1 &&
+                            camps[0].ranks.size() > 1 && stall.doing == Doing::kDeadlock;
+    if (!one_is_odd) return std::nullopt;
+    const Waiter& others = camps[0].waiter;
+    return of_lone_waiter(stall, camps[1].waiter,
+                          fmt::format("while {} wait in {} ({})", name_ranks(camps[0].ranks),
+                                      others.operation, place(others.where)),
+                          waited_s);
+  }
+
+ private:
+  // A rank that ended well while the others still needed it: they fail before they wait for long.
+  void look_for_departure() {
+    if (has_told()) return;
+    const auto departure = first_departure(job());
+    if (!departure || std::exchange(departure_told_, true)) return;
+    rules::Finding finding;
+    finding.severity = rules::Severity::kError;
+    finding.rank = departure->rank;
+    finding.confidence = 0.9;
+    std::vector<int32_t> victims;
+    for (const auto& [number, rank] : job().ranks().all()) {
+      if (!rank.exiting || !rank.exiting->has_exception) continue;
+      victims.push_back(number);
+      if (!finding.where) finding.where = where_of(rank.exiting->where);
+      finding.evidence.push_back(fmt::format("rank {} failed at {}: {}", number,
+                                             place(rank.exiting->where),
+                                             rank.exiting->message.substr(0, 200)));
+    }
+    // What the rank itself called last, where that is known.
+    if (const Call* last = last_call(departure->rank)) finding.where = where_of(last->where);
+    finding.message = fmt::format(
+        "rank {} ended without an error while {} still went on and failed for want of it",
+        departure->rank, name_ranks(victims));
+    finding.evidence.emplace_back("rests on how the processes ended");
+    report(std::move(finding), "departure");
+  }
+
+  [[nodiscard]] const Call* last_call(int32_t rank) const {
+    const Call* last = nullptr;
+    for (const auto& [key, group] : job().groups().all()) {
+      const auto track = group.tracks.find(rank);
+      if (track == group.tracks.end() || track->second.calls.empty()) continue;
+      const Call& call = track->second.calls.back();
+      if (call.where.line > 0 && (last == nullptr || call.entered_ns > last->entered_ns)) {
+        last = &call;
+      }
+    }
+    return last;
+  }
+
+  [[nodiscard]] rules::Finding of_suspects(const Stall& stall, double waited_s) const {
+    rules::Finding finding;
+    const Suspect& suspect = stall.suspects.front();
+    std::vector<int32_t> ranks;
+    for (const Suspect& one : stall.suspects) ranks.push_back(one.rank);
+    if (ranks.size() == 1) finding.rank = suspect.rank;
+    store::CallSite where = suspect.where;
+    // Of a rank that has left, or that tells nothing, the place at which it is missed.
+    const Camp camp = camps_of(stall).front();
+    if (where.line <= 0) where = camp.waiter.where;
+    finding.where = where_of(where);
+    const std::string at = suspect.where.line > 0 ? " at " + place(suspect.where) : "";
+    finding.message =
+        fmt::format("{} {}{} and {} not come to {} ({}), in which {} wait{} since {}",
+                    name_ranks(ranks), suspect.what, at, ranks.size() == 1 ? "has" : "have",
+                    camp.waiter.operation, place(camp.waiter.where), name_ranks(camp.ranks),
+                    camp.ranks.size() == 1 ? "s" : "", name_duration(waited_s));
+    finding.evidence = evidence_of(job(), stall);
+    return finding;
+  }
+
+  [[nodiscard]] rules::Finding of_lone_waiter(const Stall& stall, const Waiter& lone,
+                                              const std::string& others, double waited_s) const {
+    rules::Finding finding;
+    finding.rank = lone.rank;
+    finding.where = where_of(lone.where);
+    finding.message =
+        fmt::format("rank {} waits alone in {} ({}) since {}, {}", lone.rank, lone.operation,
+                    place(lone.where), name_duration(waited_s), others);
+    finding.evidence = evidence_of(job(), stall);
+    return finding;
+  }
+
+  bool departure_told_ = false;
+};
+
+}  // namespace
+
+WatchEntry hang_missing_rank_watch() {
+  return {{"hang_missing_rank",
+           rules::Severity::kError,
+           "One rank does not come to a collective in which the others wait",
+           "Ranks are inside of a collective that another rank has not entered, for longer than "
+           "what that rank is doing can take: it sleeps, is stopped, has left, waits for a lock or "
+           "in another call, or computes in a loop. How long each may last: docs/cluster.md. A "
+           "finding whose job goes on after all becomes an info.",
+           "look at the line where this rank stands; every rank of a group has to make the same "
+           "calls, so no collective may stand behind a condition on the rank, and loops have to "
+           "be of one length (DistributedSampler with drop_last, or DDP's join())",
+           {}},
+          &make_watch<HangMissingRank>};
+}
+
+}  // namespace paramedic::cluster
