@@ -55,15 +55,16 @@ cluster::Moment look_at(const std::map<int, RankState>& ranks, const std::string
   cluster::Moment moment;
   moment.time_ns = time_ns;
   for (const auto& [number, state] : ranks) {
+    const store::RingImporter::State& told = state.current;
     cluster::RankProcess process;
     process.rank = number;
-    process.pid = state.newest.pid;
-    process.ring_id = state.newest.ring_id;
-    process.world_size = state.newest.world_size;
-    process.closed = state.newest.closed;
+    process.pid = told.pid;
+    process.ring_id = told.ring_id;
+    process.world_size = told.world_size;
+    process.closed = told.closed;
     process.alive = state.running;
-    process.last_step = state.newest.last_step;
-    process.last_step_time_ns = state.newest.last_step_time_ns;
+    process.last_step = told.last_step;
+    process.last_step_time_ns = told.last_step_time_ns;
     if (state.running) {
       exits.follow(process.pid);
       look_at_process(proc_root, process);

@@ -16,7 +16,10 @@ constexpr int kOpenTriesMax = 50;
 
 void keep_furthest(RankState& kept, const store::RingImporter::State& state, bool running) {
   if (kept.newest.path.empty() || state.last_step >= kept.newest.last_step) kept.newest = state;
+  // A launcher that starts a rank again begins at an earlier step.
+  if (running) kept.current = state;
   kept.running = kept.running || running;
+  if (!kept.running) kept.current = kept.newest;
 }
 
 }  // namespace

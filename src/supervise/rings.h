@@ -14,7 +14,8 @@ namespace paramedic::supervise {
 
 // What the processes of one rank have told so far.
 struct RankState {
-  store::RingImporter::State newest;  // the process of the rank that came furthest
+  store::RingImporter::State newest;   // the process of the rank that came furthest
+  store::RingImporter::State current;  // the one that runs, else as `newest`
   bool running = false;
 };
 

@@ -1,0 +1,25 @@
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main():
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    model = DDP(nn.Linear(20, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(2000):
+        loss = model(torch.randn(16, 20)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step == 40 and rank == 1:
+            print("rank 1 gives up", flush=True)
+            os._exit(3)
+    dist.destroy_process_group()
+
+
+main()
