@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kEditMax = 8;
 // How many calls after an edit have to fit again, where there are as many.
 constexpr int64_t kFitMax = 16;
-// Calls before the parting that have to be the same for the past to tell what would come next.
+// Calls before the divergence that have to be the same for the past to tell what would come next.
 constexpr int64_t kContextCalls = 2;
 constexpr int64_t kContextCallsMax = 64;
 constexpr int64_t kNoFit = 1'000'000;
@@ -123,11 +123,11 @@ int64_t first_misfit(const RankCalls& rank, const RankCalls& reference) {
   return -1;
 }
 
-Parting parting_at(const std::vector<RankCalls>& ranks, int64_t number) {
-  Parting parting;
-  parting.number = number;
+Divergence divergence_at(const std::vector<RankCalls>& ranks, int64_t number) {
+  Divergence divergence;
+  divergence.number = number;
   const auto known = who_know(ranks, number);
-  std::map<uint32_t, Parting::Camp> camps;
+  std::map<uint32_t, Divergence::Camp> camps;
   for (const RankCalls* rank : known) {
     const uint32_t signature = signature_at(*rank, number);
     if (signature == kUnknownSignature) continue;
@@ -136,29 +136,29 @@ Parting parting_at(const std::vector<RankCalls>& ranks, int64_t number) {
   }
   for (auto& [signature, camp] : camps) {
     std::sort(camp.ranks.begin(), camp.ranks.end());
-    parting.camps.push_back(std::move(camp));
+    divergence.camps.push_back(std::move(camp));
   }
-  std::sort(parting.camps.begin(), parting.camps.end(),
-            [](const Parting::Camp& a, const Parting::Camp& b) {
+  std::sort(divergence.camps.begin(), divergence.camps.end(),
+            [](const Divergence::Camp& a, const Divergence::Camp& b) {
               if (a.ranks.size() != b.ranks.size()) return a.ranks.size() > b.ranks.size();
               return a.ranks.front() < b.ranks.front();
             });
-  parting.has_majority = parting.camps.front().ranks.size() * 2 > known.size();
-  return parting;
+  divergence.has_majority = divergence.camps.front().ranks.size() * 2 > known.size();
+  return divergence;
 }
 
-void add_edits(const std::vector<RankCalls>& ranks, Parting& parting) {
-  const uint32_t common = parting.camps.front().signature;
+void add_edits(const std::vector<RankCalls>& ranks, Divergence& divergence) {
+  const uint32_t common = divergence.camps.front().signature;
   const RankCalls* majority = nullptr;  // the rank of it that tells most of what follows
-  const auto known = who_know(ranks, parting.number);
+  const auto known = who_know(ranks, divergence.number);
   for (const RankCalls* rank : known) {
-    if (signature_at(*rank, parting.number) != common) continue;
+    if (signature_at(*rank, divergence.number) != common) continue;
     if (majority == nullptr || rank->entered() > majority->entered()) majority = rank;
   }
-  const auto expected = expected_from(*majority, parting.number);
+  const auto expected = expected_from(*majority, divergence.number);
   for (const RankCalls* rank : known) {
-    if (fit(signature_at(*rank, parting.number), common)) continue;
-    parting.edits.push_back(edit_of(*rank, expected, parting.number));
+    if (fit(signature_at(*rank, divergence.number), common)) continue;
+    divergence.edits.push_back(edit_of(*rank, expected, divergence.number));
   }
 }
 
@@ -182,7 +182,7 @@ Frontier frontier_of(const std::vector<RankCalls>& ranks) {
   return frontier;
 }
 
-std::optional<Parting> first_parting(const std::vector<RankCalls>& ranks) {
+std::optional<Divergence> first_divergence(const std::vector<RankCalls>& ranks) {
   // Where all are the same, all are like any one of them; where they part first, some rank is
   // unlike the one that is compared with, whichever that is. The one that knows most is taken.
   const auto reference =
@@ -195,9 +195,9 @@ std::optional<Parting> first_parting(const std::vector<RankCalls>& ranks) {
     if (misfit >= 0 && (number < 0 || misfit < number)) number = misfit;
   }
   if (number < 0) return std::nullopt;
-  Parting parting = parting_at(ranks, number);
-  if (parting.has_majority) add_edits(ranks, parting);
-  return parting;
+  Divergence divergence = divergence_at(ranks, number);
+  if (divergence.has_majority) add_edits(ranks, divergence);
+  return divergence;
 }
 
 }  // namespace paramedic::cluster

@@ -46,7 +46,7 @@ struct Edit {
 };
 
 // The first call at which the ranks are not the same.
-struct Parting {
+struct Divergence {
   struct Camp {
     uint32_t signature = kUnknownSignature;
     std::vector<int32_t> ranks;  // ascending
@@ -57,8 +57,8 @@ struct Parting {
   std::vector<Edit> edits;    // of the ranks outside the majority, when there is one
 };
 
-// Looks only at numbers that at least two ranks know, and at most at the first parting: what
+// Looks only at numbers that at least two ranks know, and at most at the first divergence: what
 // follows is its consequence.
-std::optional<Parting> first_parting(const std::vector<RankCalls>& ranks);
+std::optional<Divergence> first_divergence(const std::vector<RankCalls>& ranks);
 
 }  // namespace paramedic::cluster

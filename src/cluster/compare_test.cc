@@ -22,34 +22,36 @@ TEST(compare, a_rank_that_has_entered_fewer_calls_than_the_foremost_lags) {
 }
 
 TEST(compare, ranks_that_call_the_same_never_part_however_far_each_is_and_what_it_forgot) {
-  EXPECT_FALSE(first_parting(
+  EXPECT_FALSE(first_divergence(
       {rank_of(0, {1, 2, 3, 4}), rank_of(1, {2, 3}, -1, 1), rank_of(2, {kUnknownSignature, 2})}));
-  EXPECT_FALSE(first_parting({}));
-  EXPECT_FALSE(first_parting({rank_of(0, {1}), rank_of(1, {})}));
+  EXPECT_FALSE(first_divergence({}));
+  EXPECT_FALSE(first_divergence({rank_of(0, {1}), rank_of(1, {})}));
 }
 
 TEST(compare, the_strict_majority_is_right_even_when_it_does_not_hold_the_first_rank) {
-  const auto parting = first_parting({rank_of(0, {1, 9}), rank_of(1, {1, 2}), rank_of(2, {1, 2})});
-  ASSERT_TRUE(parting);
-  EXPECT_EQ(parting->number, 1);
-  EXPECT_TRUE(parting->has_majority);
-  EXPECT_EQ(parting->camps[0].ranks, (std::vector<int32_t>{1, 2}));
-  ASSERT_EQ(parting->edits.size(), 1U);
-  EXPECT_EQ(parting->edits[0].rank, 0);
-  EXPECT_EQ(parting->edits[0].kind, Edit::Kind::kOther);
+  const auto divergence =
+      first_divergence({rank_of(0, {1, 9}), rank_of(1, {1, 2}), rank_of(2, {1, 2})});
+  ASSERT_TRUE(divergence);
+  EXPECT_EQ(divergence->number, 1);
+  EXPECT_TRUE(divergence->has_majority);
+  EXPECT_EQ(divergence->camps[0].ranks, (std::vector<int32_t>{1, 2}));
+  ASSERT_EQ(divergence->edits.size(), 1U);
+  EXPECT_EQ(divergence->edits[0].rank, 0);
+  EXPECT_EQ(divergence->edits[0].kind, Edit::Kind::kOther);
 }
 
 TEST(compare, a_tie_accuses_nobody) {
-  const auto parting = first_parting({rank_of(0, {1}), rank_of(1, {2})});
-  ASSERT_TRUE(parting);
-  EXPECT_FALSE(parting->has_majority);
-  EXPECT_EQ(parting->camps.size(), 2U);
-  EXPECT_TRUE(parting->edits.empty());
+  const auto divergence = first_divergence({rank_of(0, {1}), rank_of(1, {2})});
+  ASSERT_TRUE(divergence);
+  EXPECT_FALSE(divergence->has_majority);
+  EXPECT_EQ(divergence->camps.size(), 2U);
+  EXPECT_TRUE(divergence->edits.empty());
 }
 
 Edit only_edit(const Calls& others, const Calls& calls) {
-  const auto parting = first_parting({rank_of(0, others), rank_of(1, others), rank_of(2, calls)});
-  return parting && parting->edits.size() == 1 ? parting->edits[0] : Edit{-1};
+  const auto divergence =
+      first_divergence({rank_of(0, others), rank_of(1, others), rank_of(2, calls)});
+  return divergence && divergence->edits.size() == 1 ? divergence->edits[0] : Edit{-1};
 }
 
 TEST(compare, a_skipped_call_is_told_from_what_follows) {
@@ -83,12 +85,12 @@ TEST(compare, ten_thousand_ranks_of_which_one_skips_a_call_are_answered) {
   ranks[77].signatures.erase(ranks[77].signatures.begin() + 100);
   ranks[77].left = ranks[77].entered();
   EXPECT_EQ(frontier_of(ranks).laggards, std::vector<int32_t>{77});
-  const auto parting = first_parting(ranks);
-  ASSERT_TRUE(parting);
-  ASSERT_EQ(parting->edits.size(), 1U);
-  EXPECT_EQ(parting->edits[0].rank, 77);
-  EXPECT_EQ(parting->edits[0].kind, Edit::Kind::kSkipped);
-  EXPECT_EQ(parting->edits[0].number, 100);
+  const auto divergence = first_divergence(ranks);
+  ASSERT_TRUE(divergence);
+  ASSERT_EQ(divergence->edits.size(), 1U);
+  EXPECT_EQ(divergence->edits[0].rank, 77);
+  EXPECT_EQ(divergence->edits[0].kind, Edit::Kind::kSkipped);
+  EXPECT_EQ(divergence->edits[0].number, 100);
 }
 
 }  // namespace

@@ -18,10 +18,6 @@ bool contains_any(const std::string& text, std::initializer_list<std::string_vie
                      [&](std::string_view part) { return text.find(part) != std::string::npos; });
 }
 
-bool is_bad(const RankEnd& end) {
-  return end.end == End::kException || end.end == End::kSignal || end.end == End::kExit;
-}
-
 std::vector<RankEnd> ends_of(const Job& job) {
   std::vector<RankEnd> ends;
   for (const auto& [number, rank] : job.ranks().all()) {
@@ -43,6 +39,10 @@ bool is_common(const std::vector<RankEnd>& ends, const Job& job, const RankEnd& 
 }
 
 }  // namespace
+
+bool is_bad(const RankEnd& end) {
+  return end.end == End::kException || end.end == End::kSignal || end.end == End::kExit;
+}
 
 bool is_of_connection(const Exiting& exiting) {
   return contains_any(exiting.type, {"DistBackendError", "DistNetworkError", "DistStoreError"}) ||
@@ -90,9 +90,14 @@ RankEnd end_of(const Job& job, const Rank& rank) {
 std::optional<RankEnd> first_death(const Job& job, bool is_over) {
   const auto ends = ends_of(job);
   if (ends.size() < 2) return std::nullopt;
+  // Once the launcher ends the ranks, what becomes of them is its doing.
+  int64_t ending_ns = INT64_MAX;
+  for (const RankEnd& end : ends) {
+    if (end.end == End::kVictim && end.signal != 0) ending_ns = std::min(ending_ns, end.time_ns);
+  }
   const RankEnd* first = nullptr;
   for (const RankEnd& end : ends) {
-    if (!is_bad(end)) continue;
+    if (!is_bad(end) || end.time_ns > ending_ns) continue;
     // A signal from outside and the end it brings to others may come to light in one look.
     const bool is_stronger = first != nullptr && first->end != End::kSignal &&
                              end.end == End::kSignal && end.time_ns - first->time_ns < kSettleNs;

@@ -29,6 +29,8 @@ struct RankEnd {
 };
 
 RankEnd end_of(const Job& job, const Rank& rank);
+// It ended by itself, and not well.
+bool is_bad(const RankEnd& end);
 
 // The first rank that ended badly by itself, when the others did not end the same way. Nothing
 // before it is certain who was first: more may come to light for a moment. `is_over`: nothing will.

@@ -26,11 +26,6 @@ const Waiter& first_waiter(const Stall& stall) {
       [](const Waiter& a, const Waiter& b) { return a.since_ns < b.since_ns; });
 }
 
-std::string topic_of(const Stall& stall) {
-  const Waiter& first = first_waiter(stall);
-  return fmt::format("{}/{}/{}", first.group, first.number, first.since_ns);
-}
-
 std::string place_of(const Stall& stall) {
   const Waiter& first = first_waiter(stall);
   return fmt::format("{}:{}/{}", first.where.file, first.where.line, first.operation);
@@ -89,6 +84,21 @@ void HangWatch::tick(const Moment& moment) {
   }
 }
 
+// The topic of the stall of which this one is a later look, else a new one: some of those that
+// waited may have failed since, and others have come.
+std::string HangWatch::topic_of(const Stall& stall) const {
+  std::map<int32_t, int64_t> since_ns;
+  for (const Waiter& waiter : stall.waiters) since_ns[waiter.rank] = waiter.since_ns;
+  for (const auto& [topic, followed] : followed_) {
+    for (const Waiter& waiter : followed.stall.waiters) {
+      const auto known = since_ns.find(waiter.rank);
+      if (known != since_ns.end() && known->second == waiter.since_ns) return topic;
+    }
+  }
+  const Waiter& first = first_waiter(stall);
+  return fmt::format("{}/{}/{}", first.group, first.number, first.since_ns);
+}
+
 void HangWatch::follow(const Stall& stall) {
   const std::string topic = topic_of(stall);
   if (!followed_.contains(topic) && followed_.size() >= kFollowedMax) return;
@@ -117,6 +127,14 @@ void HangWatch::follow(const Stall& stall) {
 }
 
 bool HangWatch::went_on(const Stall& stall) const {
+  // Those that wait may have given up; the one that they waited for must have moved too.
+  for (const Suspect& suspect : stall.suspects) {
+    const Rank* rank = job().ranks().find(suspect.rank);
+    if (rank == nullptr || rank->exiting || rank->is_gone()) continue;
+    const StallReport* report = rank->stalled();
+    const bool is_stopped = rank->process.state == 'T' || rank->process.state == 't';
+    if (is_stopped || (report != nullptr && report->since_ns <= suspect.since_ns)) return false;
+  }
   return std::all_of(stall.waiters.begin(), stall.waiters.end(), [&](const Waiter& waiter) {
     const Rank* rank = job().ranks().find(waiter.rank);
     if (rank == nullptr) return false;

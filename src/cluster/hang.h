@@ -31,9 +31,10 @@ class HangWatch : public Watch {
     int64_t seen_ns = 0;  // last look at which it was there
   };
 
+  [[nodiscard]] std::string topic_of(const Stall& stall) const;
   void follow(const Stall& stall);
   void take_back(Followed& followed, const std::string& topic);
-  // The ranks that waited have come out of it unharmed.
+  // The ranks that waited have come out of it unharmed, and the one they waited for has moved.
   [[nodiscard]] bool went_on(const Stall& stall) const;
 
   std::map<std::string, Followed> followed_;  // by topic

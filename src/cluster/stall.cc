@@ -12,8 +12,9 @@ namespace {
 
 // Shorter waits are the course of things.
 constexpr int64_t kShortestNs = 1'000'000'000;
-// Calls of a group that a job makes before it is under way.
+// Calls of a group that a job makes before it is under way; DDP makes some more by itself.
 constexpr int64_t kStartCalls = 2;
+constexpr int64_t kStartCallsOfFlight = 20;
 
 // A call in which somebody is blocked. Ranks that disagree about the operation are in the same one.
 struct Pending {
@@ -130,7 +131,8 @@ bool all_inside_one_call(const std::vector<Waiter>& waiters) {
 bool is_start(const Job& job, const Stall& stall) {
   for (const Waiter& waiter : stall.waiters) {
     const Rank* state = job.ranks().find(waiter.rank);
-    if (waiter.number >= kStartCalls || (state != nullptr && state->process.last_step > 0)) {
+    const int64_t start_calls = waiter.from_flight ? kStartCallsOfFlight : kStartCalls;
+    if (waiter.number >= start_calls || (state != nullptr && state->process.last_step > 0)) {
       return false;
     }
   }

@@ -12,15 +12,19 @@ namespace {
 
 // Less than this in a few seconds is talk, not work.
 constexpr uint64_t kIoBytesMin = 256 * 1024;
-// A loop that gets nowhere shows at most its head and its body.
-constexpr size_t kLoopLinesMax = 2;
+// A loop that polls stands at its sleep, and now and then at what it asks for.
+constexpr size_t kIdleLinesMax = 2;
+// One that computes and gets nowhere shows the few lines of its body.
+constexpr size_t kBusyLinesMax = 5;
 constexpr size_t kReportsForStill = 2;
 
-// Python stands inside the framework, below which a collective may be waited for.
+// Python stands inside the framework, below which a collective may be waited for. What it loads
+// data with waits for workers.
 bool is_in_framework(const StallReport& report) {
   if (report.stack.empty()) return true;
   const std::string& file = report.stack.front().file;
-  return file.find("/torch/") != std::string::npos;
+  return file.find("/torch/") != std::string::npos &&
+         file.find("/torch/utils/data/") == std::string::npos;
 }
 
 std::optional<Waiter> from_rows(const Job& job, int32_t number_of_rank) {
@@ -89,13 +93,18 @@ bool calls_the_framework(const Rank& rank) {
   return reports.back().torch_calls > reports[reports.size() - 2].torch_calls;
 }
 
-size_t distinct_lines(const Rank& rank) {
-  std::set<std::pair<std::string, int32_t>> lines;
+// Whether all its stacks of this pause stand in one function, on at most `lines_max` lines of it.
+bool is_still(const Rank& rank, size_t lines_max) {
+  if (rank.reports.size() < kReportsForStill) return false;
+  std::set<std::pair<std::string, std::string>> functions;
+  std::set<int32_t> lines;
   for (const StallReport& report : rank.reports) {
     const auto line = own_line(report.stack);
-    if (line) lines.emplace(line->file, line->line);
+    if (!line) continue;
+    functions.emplace(line->file, line->function);
+    lines.insert(line->line);
   }
-  return lines.size();
+  return functions.size() <= 1 && lines.size() <= lines_max;
 }
 
 bool may_be_long(const StallReport& report) {
@@ -167,13 +176,12 @@ Suspect suspect_of(const Job& job, int32_t rank) {
     return suspect;
   }
   const bool moves = calls_the_framework(*state) || state->io_bytes() >= kIoBytesMin;
-  const bool is_still = state->reports.size() >= kReportsForStill &&
-                        distinct_lines(*state) <= (is_idle ? 1 : kLoopLinesMax);
-  if (is_idle && !moves && is_still) {
+  const bool stands_still = is_still(*state, is_idle ? kIdleLinesMax : kBusyLinesMax);
+  if (is_idle && !moves && stands_still) {
     suspect.doing = Doing::kIdle;
     suspect.what = idle_words(*state, report);
     suspect.since_ns = std::max(report->since_ns, state->idle_since_ns);
-  } else if (!is_idle && !moves && is_still && !may_be_long(*report)) {
+  } else if (!is_idle && !moves && stands_still && !may_be_long(*report)) {
     suspect.doing = Doing::kBusy;
     suspect.what = "computes without coming forward";
   } else {

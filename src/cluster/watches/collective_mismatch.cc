@@ -39,18 +39,18 @@ class CollectiveMismatch : public Watch {
       if (told_.contains(key)) continue;
       int64_t& compared = compared_[key];
       const auto calls = group.calls(compared);
-      const auto parting = first_parting(calls);
-      if (!parting) {
+      const auto divergence = first_divergence(calls);
+      if (!divergence) {
         compared = compared_by_all(group, compared);
         continue;
       }
       const int64_t first_seen_ns = first_seen_ns_.try_emplace(key, time_ns).first->second;
       size_t votes = 0;
-      for (const Parting::Camp& camp : parting->camps) votes += camp.ranks.size();
+      for (const Divergence::Camp& camp : divergence->camps) votes += camp.ranks.size();
       if (votes < group.ranks.size() && time_ns - first_seen_ns < kVotesNs && !is_over) continue;
       told_.insert(key);
       first_seen_ns_.erase(key);
-      report(finding_of(group, *parting), key);
+      report(finding_of(group, *divergence), key);
     }
   }
 
@@ -62,72 +62,73 @@ class CollectiveMismatch : public Watch {
     return std::max(compared, all);
   }
 
-  [[nodiscard]] rules::Finding finding_of(const Group& group, const Parting& parting) const {
+  [[nodiscard]] rules::Finding finding_of(const Group& group, const Divergence& divergence) const {
     rules::Finding finding;
     finding.severity = rules::Severity::kError;
     std::vector<int32_t> odd;
-    if (parting.has_majority) {
-      for (const Edit& edit : parting.edits) odd.push_back(edit.rank);
+    if (divergence.has_majority) {
+      for (const Edit& edit : divergence.edits) odd.push_back(edit.rank);
     }
     if (odd.size() == 1) finding.rank = odd.front();
-    const int32_t shown = odd.empty() ? parting.camps.back().ranks.front() : odd.front();
-    const Call& call = *group.tracks.at(shown).at(parting.number);
+    const int32_t shown = odd.empty() ? divergence.camps.back().ranks.front() : odd.front();
+    const Call& call = *group.tracks.at(shown).at(divergence.number);
     finding.where = where_of(call.where);
     if (call.step >= 0) finding.step = call.step;
-    finding.confidence = parting.has_majority ? 0.95 : 0.9;
-    finding.message =
-        parting.has_majority ? against_majority(group, parting, odd) : of_a_tie(group, parting);
-    for (size_t i = 0; i < std::min(parting.camps.size(), kCampsMax); ++i) {
-      finding.evidence.push_back(camp_line(group, parting, parting.camps[i]));
+    finding.confidence = divergence.has_majority ? 0.95 : 0.9;
+    finding.message = divergence.has_majority ? against_majority(group, divergence, odd)
+                                              : of_a_tie(group, divergence);
+    for (size_t i = 0; i < std::min(divergence.camps.size(), kCampsMax); ++i) {
+      finding.evidence.push_back(camp_line(group, divergence, divergence.camps[i]));
     }
-    if (parting.has_majority) add_edit(group, parting, finding);
+    if (divergence.has_majority) add_edit(group, divergence, finding);
     finding.evidence.emplace_back("rests on the calls seen in the processes");
     return finding;
   }
 
-  [[nodiscard]] std::string call_of(const Group& group, const Parting& parting,
-                                    const Parting::Camp& camp) const {
-    const Call& call = *group.tracks.at(camp.ranks.front()).at(parting.number);
+  [[nodiscard]] std::string call_of(const Group& group, const Divergence& divergence,
+                                    const Divergence::Camp& camp) const {
+    const Call& call = *group.tracks.at(camp.ranks.front()).at(divergence.number);
     return fmt::format("{} ({})", describe(job().groups().signature(camp.signature)),
                        place(call.where));
   }
 
-  [[nodiscard]] std::string against_majority(const Group& group, const Parting& parting,
+  [[nodiscard]] std::string against_majority(const Group& group, const Divergence& divergence,
                                              const std::vector<int32_t>& odd) const {
-    const auto camp =
-        std::find_if(parting.camps.begin(), parting.camps.end(), [&](const Parting::Camp& one) {
+    const auto camp = std::find_if(
+        divergence.camps.begin(), divergence.camps.end(), [&](const Divergence::Camp& one) {
           return std::find(one.ranks.begin(), one.ranks.end(), odd.front()) != one.ranks.end();
         });
     return fmt::format("{} called {} where {} called {}, as call {} of group {}",
-                       name_ranks(camp->ranks), call_of(group, parting, *camp),
-                       name_ranks(parting.camps.front().ranks),
-                       call_of(group, parting, parting.camps.front()), parting.number,
+                       name_ranks(camp->ranks), call_of(group, divergence, *camp),
+                       name_ranks(divergence.camps.front().ranks),
+                       call_of(group, divergence, divergence.camps.front()), divergence.number,
                        group.description.empty() ? group.name : group.description);
   }
 
-  [[nodiscard]] std::string of_a_tie(const Group& group, const Parting& parting) const {
+  [[nodiscard]] std::string of_a_tie(const Group& group, const Divergence& divergence) const {
     std::string text =
-        fmt::format("call {} of group {} is not the same on all ranks: ", parting.number,
+        fmt::format("call {} of group {} is not the same on all ranks: ", divergence.number,
                     group.description.empty() ? group.name : group.description);
-    for (size_t i = 0; i < std::min(parting.camps.size(), kCampsMax); ++i) {
-      text += fmt::format("{}{} called {}", i == 0 ? "" : ", ", name_ranks(parting.camps[i].ranks),
-                          call_of(group, parting, parting.camps[i]));
+    for (size_t i = 0; i < std::min(divergence.camps.size(), kCampsMax); ++i) {
+      text +=
+          fmt::format("{}{} called {}", i == 0 ? "" : ", ", name_ranks(divergence.camps[i].ranks),
+                      call_of(group, divergence, divergence.camps[i]));
     }
     return text + "; no side has the majority";
   }
 
-  [[nodiscard]] std::string camp_line(const Group& group, const Parting& parting,
-                                      const Parting::Camp& camp) const {
-    const Call& call = *group.tracks.at(camp.ranks.front()).at(parting.number);
-    return fmt::format("{}: {}, {}", name_ranks(camp.ranks), call_of(group, parting, camp),
+  [[nodiscard]] std::string camp_line(const Group& group, const Divergence& divergence,
+                                      const Divergence::Camp& camp) const {
+    const Call& call = *group.tracks.at(camp.ranks.front()).at(divergence.number);
+    return fmt::format("{}: {}, {}", name_ranks(camp.ranks), call_of(group, divergence, camp),
                        call.left_ns == 0 ? "still inside" : "returned: its result is wrong");
   }
 
-  void add_edit(const Group& group, const Parting& parting, rules::Finding& finding) const {
-    for (size_t i = 0; i < std::min(parting.edits.size(), kCampsMax); ++i) {
-      const Edit& edit = parting.edits[i];
+  void add_edit(const Group& group, const Divergence& divergence, rules::Finding& finding) const {
+    for (size_t i = 0; i < std::min(divergence.edits.size(), kCampsMax); ++i) {
+      const Edit& edit = divergence.edits[i];
       const char* times = edit.count == 1 ? "" : " and what follows";
-      const std::string theirs = call_of(group, parting, parting.camps.front());
+      const std::string theirs = call_of(group, divergence, divergence.camps.front());
       if (edit.kind == Edit::Kind::kSkipped) {
         finding.evidence.push_back(
             fmt::format("as if rank {} had skipped {}{}", edit.rank, theirs, times));
@@ -143,7 +144,7 @@ class CollectiveMismatch : public Watch {
 
   uint64_t rows_ = 0;
   std::map<std::string, int64_t> compared_;       // by group: numbers before are the same
-  std::map<std::string, int64_t> first_seen_ns_;  // by group, of a parting that is not told yet
+  std::map<std::string, int64_t> first_seen_ns_;  // by group, of a divergence that is not told yet
   std::set<std::string> told_;                    // what follows in a group is a consequence
 };
 

@@ -28,6 +28,10 @@ class HangMissingRank : public HangWatch {
   [[nodiscard]] std::optional<rules::Finding> finding_of(const Stall& stall,
                                                          double waited_s) const override {
     const auto camps = camps_of(stall);
+    // Of a rank that died rank_died tells.
+    for (const Suspect& suspect : stall.suspects) {
+      if (is_bad(end_of(job(), *job().ranks().find(suspect.rank)))) return std::nullopt;
+    }
     // More than one rank is somewhere else, and one waits alone: it is the odd one.
     if (stall.suspects.size() > 1 && stall.waiters.size() == 1) {
       return of_lone_waiter(stall, stall.waiters.front(), "which the others did not call",
@@ -96,12 +100,15 @@ class HangMissingRank : public HangWatch {
     const Camp camp = camps_of(stall).front();
     if (where.line <= 0) where = camp.waiter.where;
     finding.where = where_of(where);
-    const std::string at = suspect.where.line > 0 ? " at " + place(suspect.where) : "";
+    std::string who = name_ranks(ranks) + " have";
+    if (ranks.size() == 1) {
+      const std::string at = suspect.where.line > 0 ? " at " + place(suspect.where) : "";
+      who = fmt::format("rank {} {}{} and has", suspect.rank, suspect.what, at);
+    }
     finding.message =
-        fmt::format("{} {}{} and {} not come to {} ({}), in which {} wait{} since {}",
-                    name_ranks(ranks), suspect.what, at, ranks.size() == 1 ? "has" : "have",
-                    camp.waiter.operation, place(camp.waiter.where), name_ranks(camp.ranks),
-                    camp.ranks.size() == 1 ? "s" : "", name_duration(waited_s));
+        fmt::format("{} not come to {} ({}), in which {} {} since {}", who, camp.waiter.operation,
+                    place(camp.waiter.where), name_ranks(camp.ranks),
+                    camp.ranks.size() == 1 ? "waits" : "wait", name_duration(waited_s));
     finding.evidence = evidence_of(job(), stall);
     return finding;
   }
