@@ -101,11 +101,13 @@ void Ranks::take(const store::EventRow& row) {
 std::vector<int32_t> Ranks::look(const Moment& moment) {
   std::vector<int32_t> replaced;
   for (const RankProcess& process : moment.processes) {
-    Rank& rank = ranks_[process.rank];
-    if (rank.is_known && rank.process.ring_id != process.ring_id) {
-      rank = Rank{};
+    const auto known = ranks_.find(process.rank);
+    if (known != ranks_.end() && known->second.is_known &&
+        known->second.process.ring_id != process.ring_id) {
+      ranks_.erase(known);
       replaced.push_back(process.rank);
     }
+    Rank& rank = ranks_[process.rank];
     rank.process = process;
     rank.is_known = true;
     if (!process.alive) {
