@@ -10,6 +10,9 @@
 namespace paramedic::cluster {
 namespace {
 
+constexpr size_t kCallsMax = 2'000;        // of a rank in a group; older ones are forgotten
+constexpr size_t kGroupsMax = 4'096;       // what is called in more of them is not followed
+constexpr size_t kSignaturesMax = 65'536;  // further ones fit to every other
 // More lost rows in a row than this are no gap but another count.
 constexpr int64_t kGapMax = static_cast<int64_t>(kCallsMax);
 constexpr size_t kOpenTransfersMax = 1'000;

@@ -13,10 +13,6 @@
 
 namespace paramedic::cluster {
 
-constexpr size_t kCallsMax = 2'000;        // of a rank in a group; older ones are forgotten
-constexpr size_t kGroupsMax = 4'096;       // what is called in more of them is not followed
-constexpr size_t kSignaturesMax = 65'536;  // further ones fit to every other
-
 // What has to be the same on all ranks of a group for a collective to be right.
 struct Signature {
   std::string operation;

@@ -11,6 +11,8 @@
 namespace paramedic::cluster {
 namespace {
 
+constexpr size_t kFramesMax = 100;  // of a stack; outer ones are cut
+constexpr size_t kReportsMax = 8;   // of one pause; the newest are kept
 // What "lately" means: long enough for a process that gets half a core to show that it works.
 constexpr int64_t kLatelyNs = 3'000'000'000;
 constexpr int64_t kLatelyMinNs = 900'000'000;

@@ -15,9 +15,6 @@
 
 namespace paramedic::cluster {
 
-constexpr size_t kFramesMax = 100;  // of a stack; outer ones are cut
-constexpr size_t kReportsMax = 8;   // of one pause; the newest are kept
-
 // What a rank told about itself while its main thread did not come forward (event `stalled`).
 struct StallReport {
   struct Waiting {

@@ -5,6 +5,11 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "supervise/process.h"
 
 namespace paramedic::supervise {
 namespace {
@@ -23,6 +28,16 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr uint64_t kInfoExit = 1U << 3U;
 const unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
+// Until its parent has waited for it, a dead process has it in the last field of /proc/PID/stat;
+// 0 where we may not know it.
+std::optional<int> status_of_zombie(pid_t pid) {
+  const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat");
+  const auto stat = text ? parse_process_stat(*text) : std::nullopt;
+  if (!stat || stat->state != 'Z') return std::nullopt;
+  const int status = std::atoi(text->c_str() + text->find_last_of(' '));
+  return status == 0 ? std::nullopt : std::optional(status);
+}
+
 }  // namespace
 
 void Exits::follow(pid_t pid) {
@@ -38,8 +53,11 @@ std::optional<int> Exits::wait_status(pid_t pid) {
   if (followed.status || !followed.fd.valid()) return followed.status;
   PidfdInfo info{};
   info.mask = kInfoExit;
-  if (::ioctl(followed.fd.get(), kGetInfo, &info) != 0) return std::nullopt;
-  if ((info.mask & kInfoExit) == 0) return std::nullopt;
+  const bool is_told = ::ioctl(followed.fd.get(), kGetInfo, &info) == 0;
+  if (!is_told || (info.mask & kInfoExit) == 0) {
+    followed.status = status_of_zombie(pid);
+    return followed.status;
+  }
   followed.status = info.exit_code;
   followed.fd.reset();
   return followed.status;

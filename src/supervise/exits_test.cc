@@ -28,6 +28,25 @@ TEST(exits, a_process_that_somebody_else_waits_for_tells_its_signal_where_the_ke
   EXPECT_EQ(exits.wait_status(pid), told);
 }
 
+TEST(exits, a_dead_process_for_which_nobody_has_waited_tells_it_too) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  Exits exits;
+  exits.follow(pid);
+  ::kill(pid, SIGTERM);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  const auto told = exits.wait_status(pid);
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(WIFSIGNALED(*told));
+  EXPECT_EQ(WTERMSIG(*told), SIGTERM);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+}
+
 TEST(exits, of_a_process_that_is_not_followed_nothing_is_known) {
   Exits exits;
   EXPECT_EQ(exits.wait_status(::getpid()), std::nullopt);

@@ -15,6 +15,7 @@ def step_of(model, optimizer, x):
 def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
+    torch.manual_seed(0)
     model = nn.Linear(20, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(60):

@@ -13,6 +13,7 @@ def save(model, step):
 def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
+    torch.manual_seed(0)
     model = nn.Linear(20, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(400):

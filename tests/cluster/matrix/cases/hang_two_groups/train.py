@@ -8,6 +8,7 @@ def main():
     rank = dist.get_rank()
     actor = dist.new_group([0, 1, 2, 3])
     critic = dist.new_group([0, 1, 2, 3])
+    torch.manual_seed(0)
     model = nn.Linear(20, 4)
     for step in range(400):
         loss = model(torch.randn(16, 20)).square().mean()

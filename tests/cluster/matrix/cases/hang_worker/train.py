@@ -23,6 +23,7 @@ class Samples(Dataset):
 def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
+    torch.manual_seed(0)
     model = nn.Linear(20, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Samples(rank), batch_size=16, num_workers=1)

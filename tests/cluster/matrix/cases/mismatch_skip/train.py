@@ -6,6 +6,7 @@ import torch.nn as nn
 def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 2))
     for step in range(60):
         x = torch.randn(16, 20)
