@@ -471,7 +471,22 @@ std::string render_html(const Report& report) {
   for (const Problem& each : report.problems) body += problem(each);
   body += repairs(report) + curves(report) + times(report) + ranks(report.info) + lists(report);
   body += fmt::format("<footer>{} · made by paramedic</footer>\n", escape_html(report.info.dir));
-  return filled(report_template(), escape_html(report.name) + " · paramedic", body);
+  return html_page(report.name, body);
+}
+
+std::string html_page(const std::string& title, const std::string& body) {
+  return filled(report_template(), escape_html(title) + " · paramedic", body);
+}
+
+Status write_html(const std::string& path, const std::string& html, bool force) {
+  FileSystem& files = posix_file_system();
+  if (force) return files.write_atomically(path, as_bytes(html));
+  if (files.exists(path)) {
+    return invalid_argument(path + " exists already", "--force overwrites it");
+  }
+  PARAMEDIC_ASSIGN(const auto file, files.create(path));
+  PARAMEDIC_TRY(file->append(as_bytes(html)));
+  return file->close();
 }
 
 }  // namespace paramedic::cli

@@ -11,6 +11,12 @@ namespace paramedic::cli {
 
 std::string render_html(const Report& report);
 
+// A page of the same looks; `body` is HTML, `title` is text.
+std::string html_page(const std::string& title, const std::string& body);
+
+// An error when the file exists and `force` was not given.
+Status write_html(const std::string& path, const std::string& html, bool force);
+
 // Text as the content of an element or of a quoted attribute. Control characters become '?'.
 std::string escape_html(std::string_view text);
 

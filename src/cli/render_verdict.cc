@@ -102,7 +102,8 @@ std::string line_of_log(const std::string& file, uint64_t line, int rank, diagno
   return out;
 }
 
-// An exception is known only at its last line: the order of the log is that of the lines.
+}  // namespace
+
 std::vector<const diagnose::Event*> in_order(const diagnose::Timeline& timeline) {
   std::vector<const diagnose::Event*> events;
   events.reserve(timeline.events.size());
@@ -112,8 +113,6 @@ std::vector<const diagnose::Event*> in_order(const diagnose::Timeline& timeline)
   });
   return events;
 }
-
-}  // namespace
 
 std::string verdict_text(const Diagnosis& diagnosis, const Paint& paint, int width) {
   const Verdict& verdict = diagnosis.verdict;

@@ -1,29 +1,155 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/job_options.h"
 #include "cli/summary.h"
+#include "diagnose/category.h"
+#include "supervise/agent_process.h"
 #include "supervise/job.h"
+#include "supervise/notifier.h"
+#include "supervise/retries.h"
 
 namespace paramedic::cli {
 namespace {
+
+// How another node is asked for, by whom.
+struct OtherNode {
+  std::optional<int> exit_code;  // whoever started us reads it
+  std::string target;            // else a URL or command is told
+};
+
+Result<OtherNode> other_node(const Arguments& arguments) {
+  OtherNode other;
+  const std::string& text = arguments.text("other-node");
+  int code = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, code);
+  if (text.empty() || error != std::errc{} || stop != end) {
+    other.target = text;
+    return other;
+  }
+  if (code < 1 || code > 255) {
+    return invalid_argument(fmt::format("--other-node: {} is no exit code of a failure", code),
+                            "a number from 1 to 255, or a command");
+  }
+  other.exit_code = code;
+  return other;
+}
+
+Result<supervise::RetryOptions> retry_options(const Arguments& arguments) {
+  supervise::RetryOptions options;
+  options.limit = static_cast<int>(arguments.number("retries"));
+  options.on = arguments.option("retry-on").list;
+  options.delay_s = arguments.number("retry-delay");
+  options.asks_for_other_node = !arguments.text("other-node").empty();
+  for (const std::string& word : options.on) {
+    if (word == "transient" || word == "unknown" || word == "any") continue;
+    if (diagnose::category_named(word)) continue;
+    return invalid_argument(fmt::format("--retry-on: '{}' is nothing that a job fails of", word),
+                            "transient, unknown, any, or categories of `paramedic diagnose`");
+  }
+  return options;
+}
+
+// The command from its start to its end, once, and what is known of it.
+struct Attempt {
+  supervise::JobOutcome outcome;
+  std::optional<store::RunInfo> info;
+};
+
+Result<Attempt> attempt(const supervise::JobOptions& options, Console& console) {
+  Attempt made;
+  PARAMEDIC_ASSIGN(made.outcome, supervise::run_job(options));
+  if (!made.outcome.run_dir.empty()) {
+    const auto reader = store::RunReader::open(made.outcome.run_dir);
+    if (reader.ok()) made.info = (*reader)->info();
+  }
+  console.err << render_summary(made.outcome, made.info, Paint(console.color_err)) << std::flush;
+  return made;
+}
+
+// Steps as the job counted them, else as its output did.
+int64_t steps_of(const store::RunInfo& info) {
+  return std::max(info.steps, integer_or(info.failure, "last_step", -1));
+}
+
+int ask_for_other_node(const OtherNode& other, const Attempt& last) {
+  if (other.exit_code) return *other.exit_code;
+  supervise::Notifier notifier(other.target);
+  const Status told = notifier.tell({{"event", "other_node"},
+                                     {"dir", last.info->dir},
+                                     {"host", last.info->host},
+                                     {"failure", last.info->failure}});
+  if (!told.ok()) supervise::say(told.message());
+  return last.outcome.exit_code;
+}
 
 Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.command().empty()) {
     return invalid_argument("run: there is no command to run", "paramedic run -- python train.py");
   }
   PARAMEDIC_ASSIGN(supervise::JobOptions options, job_options(arguments, console));
+  PARAMEDIC_ASSIGN(const supervise::RetryOptions retry, retry_options(arguments));
+  PARAMEDIC_ASSIGN(const OtherNode other, other_node(arguments));
   options.has_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
-  PARAMEDIC_ASSIGN(const supervise::JobOutcome outcome, supervise::run_job(options));
-  std::optional<store::RunInfo> info;
-  if (!outcome.run_dir.empty()) {
-    const auto reader = store::RunReader::open(outcome.run_dir);
-    if (reader.ok()) info = (*reader)->info();
+  const std::string name = options.name;
+  supervise::Retries retries(retry);
+  PARAMEDIC_ASSIGN(Attempt last, attempt(options, console));
+  while (retry.limit > 0 && last.info && last.info->status == "failed" &&
+         !last.outcome.was_asked_to_end) {
+    const supervise::RetryDecision decision =
+        retries.decide(last.info->failure, steps_of(*last.info));
+    supervise::say(decision.line);
+    using Kind = supervise::RetryDecision::Kind;
+    if (decision.kind == Kind::kOtherNode) return ask_for_other_node(other, last);
+    if (decision.kind == Kind::kEnd) break;
+    // A signal ends us here as it would any program.
+    std::this_thread::sleep_for(std::chrono::duration<double>(decision.delay_s));
+    options.attempt += 1;
+    if (!name.empty()) options.name = fmt::format("{}-attempt-{}", name, options.attempt);
+    auto next = attempt(options, console);
+    if (!next.ok()) {
+      supervise::say(next.status().to_string());
+      break;
+    }
+    last = std::move(next).value();
   }
-  console.err << render_summary(outcome, info, Paint(console.color_err)) << std::flush;
-  return outcome.exit_code;
+  return last.outcome.exit_code;
+}
+
+std::vector<Option> retry_option_list() {
+  return {{.name = "retries",
+           .kind = OptionKind::kInteger,
+           .value = "N",
+           .help = "how often a job that failed is started once more, where its verdict says that "
+                   "this can help; it finds PARAMEDIC_ATTEMPT in its environment",
+           .fallback = "0",
+           .max = 1000},
+          {.name = "retry-on",
+           .kind = OptionKind::kList,
+           .value = "WHAT",
+           .help = "which failures: transient = those that the verdict calls so, unknown = also "
+                   "where it cannot tell, any, or categories of `paramedic diagnose`",
+           .fallback = "transient"},
+          {.name = "retry-delay",
+           .kind = OptionKind::kSeconds,
+           .value = "TIME",
+           .help = "how long to wait before the first retry; doubled for each one more, up to 10 "
+                   "minutes",
+           .fallback = "10",
+           .max = 86400},
+          {.name = "other-node",
+           .value = "ASK",
+           .help = "how another node is asked for when this one is at fault: a number is the exit "
+                   "code to end with, a URL gets a POST of JSON, anything else is a command that "
+                   "finds the JSON on its standard input"}};
 }
 
 }  // namespace
@@ -42,6 +168,7 @@ Command run_command() {
       "The `--` may be left out when the command does not begin with a dash. The exit code is the "
       "job's own, 128+N after signal N, and 75 when a rule stopped the job.";
   command.options = job_option_list();
+  for (Option& option : retry_option_list()) command.options.push_back(std::move(option));
   command.takes_command = true;
   command.examples = {
       {"paramedic run --on-crash wait --wait-limit 12h -- python train.py",
@@ -49,6 +176,8 @@ Command run_command() {
       {"paramedic run -- python train.py --epochs 3", "what you typed before, with two words more"},
       {"paramedic run --name digits-3 -- torchrun --nproc-per-node 2 train.py",
        "a distributed job, under a name of your own"},
+      {"paramedic run --retries 3 --other-node 85 -- torchrun train.py",
+       "start again after what passes by itself; exit code 85 asks the scheduler for another node"},
       {"paramedic run --on nan_origin=stop -- python train.py",
        "do not burn hours on a run that is lost"},
       {"paramedic run --overhead-budget 5% --capture plan.txt -- python train.py",

@@ -10,17 +10,6 @@
 namespace paramedic::cli {
 namespace {
 
-Status write_html(const std::string& path, const std::string& html, bool force) {
-  FileSystem& files = posix_file_system();
-  if (force) return files.write_atomically(path, as_bytes(html));
-  if (files.exists(path)) {
-    return invalid_argument(path + " exists already", "--force overwrites it");
-  }
-  PARAMEDIC_ASSIGN(const auto file, files.create(path));
-  PARAMEDIC_TRY(file->append(as_bytes(html)));
-  return file->close();
-}
-
 Result<int> show(const Arguments& arguments, Console& console) {
   const std::string& html = arguments.text("html");
   PARAMEDIC_ASSIGN(const auto reader, open_run(arguments, console));

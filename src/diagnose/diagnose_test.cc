@@ -70,6 +70,42 @@ TEST(Diagnose, RanksThatTheirLauncherEndedAreNoCause) {
   EXPECT_EQ(verdict.first_failing_rank, 1);
 }
 
+TEST(Diagnose, TheErrorFileOfTorchelasticIsReadAsTheTracebackThatItHolds) {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/0/stderr.log", "step 3 loss 0.5\n");
+  write_file(folder.path() + "/1/stderr.log", "step 3 loss 0.5\n");
+  write_file(folder.path() + "/1/error.json",
+             R"({"message": {"message": "KeyError: 'beam'", "extraInfo": {"py_callstack":)"
+             R"("Traceback (most recent call last):\n  File \"/job/train.py\", line 12, in main\n)"
+             R"(    x = cfg[key]\nKeyError: 'beam'\n", "timestamp": "1714557600"}}})");
+  const auto diagnosis = diagnose_paths({folder.path()});
+  EXPECT_EQ(name(diagnosis->verdict.category), "key_not_found");
+  EXPECT_EQ(diagnosis->verdict.first_failing_rank, 1);
+  EXPECT_EQ(diagnosis->verdict.where->line, 12);
+}
+
+TEST(Diagnose, ADeadWorkerOfALoaderIsOfTheDataWhateverItInterrupted) {
+  const Verdict verdict = verdict_of(
+      "Traceback (most recent call last):\n"
+      "  File \"/job/train.py\", line 12, in training_step\n"
+      "    loss.item()\n"
+      "  File \"/x/site-packages/torch/utils/data/_utils/signal_handling.py\", line 66, in "
+      "handler\n"
+      "    _error_if_any_worker_fails()\n"
+      "RuntimeError: DataLoader worker (pid 51292) is killed by signal: Aborted.\n");
+  EXPECT_EQ(name(verdict.stage), "data");
+}
+
+TEST(Diagnose, ValidationInsideARunOfTrainingIsToldByTheLog) {
+  const Verdict verdict = verdict_of(
+      "Validation sanity check: 50it [00:00, 212.11it/s]\n"
+      "Traceback (most recent call last):\n"
+      "  File \"/job/run.py\", line 77, in main\n"
+      "    trainer.fit(model)\n"
+      "ValueError: only one element tensors can be converted to Python scalars\n");
+  EXPECT_EQ(name(verdict.stage), "validate");
+}
+
 TEST(Diagnose, APreemptionBeatsTheExceptionsThatFollowIt) {
   const Verdict verdict = verdict_of(
       "slurmstepd: error: *** JOB 77 ON node02 CANCELLED AT 2024-05-01T10:00:00 DUE TO PREEMPTION "

@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "diagnose/compressed.h"
 
 namespace paramedic::diagnose {
@@ -62,16 +65,6 @@ class Prepended : public ByteSource {
   std::unique_ptr<ByteSource> rest_;
 };
 
-bool hidden_or_foreign(const std::string& name) {
-  static constexpr std::array<std::string_view, 22> kForeign = {
-      ".py",  ".pyc",  ".so",     ".pt",      ".pth", ".ckpt", ".safetensors", ".bin",
-      ".npy", ".npz",  ".arrows", ".parquet", ".h5",  ".png",  ".jpg",         ".zip",
-      ".tar", ".toml", ".yaml",   ".yml",     ".md",  ".html"};
-  if (name.starts_with('.')) return true;
-  return std::any_of(kForeign.begin(), kForeign.end(),
-                     [&](std::string_view end) { return name.ends_with(end); });
-}
-
 Status search(const fs::path& folder, int depth, Inputs& inputs);
 
 // A run of Paramedic's own: its tables are not logs. What the job was doing stands in what it
@@ -109,8 +102,7 @@ Status search(const fs::path& folder, int depth, Inputs& inputs) {
       if (depth < kDepthMax) PARAMEDIC_TRY(search(entry, depth + 1, inputs));
       continue;
     }
-    if (!fs::is_regular_file(entry, error) || hidden_or_foreign(entry.filename().string()))
-      continue;
+    if (!fs::is_regular_file(entry, error) || !is_log_name(entry.filename().string())) continue;
     if (inputs.found.size() == kFilesMax) {
       return exhausted("diagnose: more than 20000 files in " + folder.string());
     }
@@ -139,6 +131,16 @@ Status expand(const std::string& pattern, Inputs& inputs) {
 }
 
 }  // namespace
+
+bool is_log_name(const std::string& name) {
+  static constexpr std::array<std::string_view, 23> kForeign = {
+      ".py",  ".pyc",  ".so",     ".pt",      ".pth", ".ckpt", ".safetensors", ".bin",
+      ".npy", ".npz",  ".arrows", ".parquet", ".h5",  ".png",  ".jpg",         ".zip",
+      ".tar", ".toml", ".yaml",   ".yml",     ".md",  ".html", ".times"};
+  if (name.starts_with('.')) return false;
+  return std::none_of(kForeign.begin(), kForeign.end(),
+                      [&](std::string_view end) { return name.ends_with(end); });
+}
 
 int rank_of_path(const std::string& path) {
   static const RE2 kName(R"((?:^|[^a-z])(?:rank|worker|proc)[-_.]?(\d{1,6})[^/]*$)");
@@ -169,7 +171,30 @@ Result<Inputs> find_inputs(const std::vector<std::string>& paths) {
   return inputs;
 }
 
+namespace {
+
+// torchelastic keeps the traceback of a process as one string of a JSON object.
+std::optional<std::string> elastic_traceback(const std::string& path) {
+  constexpr uint64_t kBytesMax = uint64_t{16} << 20U;
+  if (!path.ends_with("/error.json") && path != "error.json") return std::nullopt;
+  FileSystem& files = posix_file_system();
+  const auto bytes = files.size(path);
+  if (!bytes.ok() || *bytes > kBytesMax) return std::nullopt;
+  const auto text = files.read(path);
+  const auto json = text.ok() ? parse_json(*text, path) : Result<Json>(text.status());
+  if (!json.ok() || !json->is_object()) return std::nullopt;
+  const auto message = json->find("message");
+  if (message == json->end()) return std::nullopt;
+  if (message->is_string()) return message->get<std::string>() + "\n";
+  const auto extra = message->is_object() ? message->find("extraInfo") : message->end();
+  if (extra == message->end()) return string_or(*message, "message", "") + "\n";
+  return string_or(*extra, "py_callstack", string_or(*message, "message", "")) + "\n";
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path) {
+  if (auto traceback = elastic_traceback(path)) return text_source(std::move(*traceback));
   const int fd = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno_error("cannot open", path, errno);
   auto file = std::make_unique<FileSource>(fd, path);

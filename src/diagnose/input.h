@@ -27,6 +27,9 @@ struct Inputs {
 // nothing is an error; a folder without logs gives no input.
 Result<Inputs> find_inputs(const std::vector<std::string>& paths);
 
+// Whether a file in a folder counts as a log: all do but hidden ones and those of other kinds.
+bool is_log_name(const std::string& name);
+
 // The rank that a file's name tells, or -1.
 int rank_of_path(const std::string& path);
 

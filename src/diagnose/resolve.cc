@@ -347,6 +347,7 @@ Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
     diagnosis.verdict.first_failing_rank = first_failing_rank(timeline, cause);
     explain_others(timeline, cause, diagnosis.verdict);
   }
+  diagnosis.verdict.last_step = timeline.last_step;
   if (timeline.last_step >= 0 && timeline.checkpoint_step >= 0 &&
       timeline.last_step >= timeline.checkpoint_step) {
     diagnosis.verdict.lost_steps = timeline.last_step - timeline.checkpoint_step;

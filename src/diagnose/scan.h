@@ -22,6 +22,8 @@ class Scanner {
 
   // Reads one input to its end. `rank` is what its name tells, or -1.
   Status scan(const std::string& name, int rank, ByteSource& source);
+  // Whether something stands there, up to now, that the job has not got over.
+  [[nodiscard]] bool has_cause() const;
   // After the last input.
   [[nodiscard]] Timeline take() { return std::move(timeline_); }
 

@@ -61,6 +61,21 @@ Stage stage_of_sequence(const std::string& text) {
   return sequence <= kSetupMax ? Stage::kDistributed : Stage::kTrain;
 }
 
+// "XGBoostModel training failed": the message says itself what was going on.
+Stage stage_of_words(const std::string& text) {
+  static const RE2 kFailed(
+      R"((?i)\b(?:(train(?:ing)?)|(validation)|(evaluation|inference|prediction)|(export)|)"
+      R"((checkpoint(?:ing)?))\s+(?:has |was )?(?:failed|crashed|aborted|interrupted)\b)");
+  std::string train, validate, evaluate, exporting, checkpoint;
+  if (!RE2::PartialMatch(text, kFailed, &train, &validate, &evaluate, &exporting, &checkpoint)) {
+    return Stage::kUnknown;
+  }
+  if (!train.empty()) return Stage::kTrain;
+  if (!validate.empty()) return Stage::kValidate;
+  if (!evaluate.empty()) return Stage::kEvaluate;
+  return exporting.empty() ? Stage::kCheckpoint : Stage::kExport;
+}
+
 // What happens inside a phase and still belongs to it. A forward pass inside the validation is
 // validation, but a batch that is read inside it is data; a run of training holds every other
 // phase.
@@ -197,9 +212,15 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
       event.signature->category == Category::kIllegalArgument) {
     return Stage::kArguments;  // whoever starts something refuses what it was given
   }
-  if (found.telling > Telling::kHint) return found.stage;
-  // A worker of a loader is known by its message alone.
+  // A worker of a loader is known by its message alone: its death interrupts whatever goes on.
   if (contains(event.text, "DataLoader worker")) return Stage::kData;
+  // A run of training holds the validation that the log tells of.
+  const bool is_in_training = found.stage == Stage::kTrain && found.telling == Telling::kSetting;
+  if (is_in_training && event.doing == Stage::kValidate) return Stage::kValidate;
+  if (found.telling > Telling::kHint) return found.stage;
+  if (const Stage of_words = stage_of_words(event.text); of_words != Stage::kUnknown) {
+    return of_words;
+  }
   const Stage of_collective = stage_of_sequence(event.text);
   if (of_collective != Stage::kUnknown) return of_collective;
   if (event.doing != Stage::kUnknown) return event.doing;

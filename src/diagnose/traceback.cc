@@ -48,6 +48,27 @@ bool loose_exception(std::string_view text, std::string& type, std::string& mess
          RE2::FullMatch(piece(text), kLoose, &type, &message);
 }
 
+// "Exception in thread "main" java.lang.RuntimeException: …": Python names no type on that line.
+const RE2& jvm_thread() {
+  static const RE2 kThread(R"re((?:.*\s)?Exception in thread "[^"]*" (.*))re");
+  return kThread;
+}
+
+bool is_jvm_thread(std::string_view text) { return RE2::FullMatch(piece(text), jvm_thread()); }
+
+constexpr std::string_view kCausedBy = "Caused by: ";
+
+FrameRole role_of_class(std::string_view name) {
+  for (const std::string_view package : {"java.", "javax.", "jdk.", "sun.", "scala.", "kotlin."}) {
+    if (name.starts_with(package)) return FrameRole::kStandardLibrary;
+  }
+  for (const std::string_view package :
+       {"org.apache.", "ml.dmlc.", "org.tensorflow.", "org.deeplearning4j.", "io.netty."}) {
+    if (name.starts_with(package)) return FrameRole::kFramework;
+  }
+  return FrameRole::kUser;
+}
+
 }  // namespace
 
 FrameRole role_of(std::string_view file) {
@@ -120,7 +141,7 @@ bool TracebackParser::feed_between(std::string_view text) {
     RE2::PartialMatch(piece(text), kProcess, &next_process_);
   } else if (text.starts_with("Exception ignored in")) {
     next_ignored_ = true;
-  } else if (text.starts_with("Exception in thread")) {
+  } else if (text.starts_with("Exception in thread") && !is_jvm_thread(text)) {
     next_in_thread_ = true;
   } else {
     known = false;
@@ -168,6 +189,24 @@ bool TracebackParser::frame_line(std::string_view text) {
   return true;
 }
 
+// The JVM prints frames behind the message, the innermost first.
+bool TracebackParser::jvm_frame(std::string_view text) {
+  const std::string_view bare = trim(text);
+  if (!bare.starts_with("at ") && !bare.starts_with("... ")) return false;
+  static const RE2 kFrame(R"(at (?:[\w.@]+/)?([\w.$]+)\.([\w$<>]+)\(([^():]+)(?::(\d+))?\))");
+  static const RE2 kMore(R"(\.\.\. \d+ (?:more|common frames omitted))");
+  Frame frame;
+  std::string name, line;
+  if (!RE2::FullMatch(piece(bare), kFrame, &name, &frame.function, &frame.file, &line)) {
+    return RE2::FullMatch(piece(bare), kMore);
+  }
+  if (current_.frames.size() == kJvmFramesMax) return true;
+  frame.line = to_int(line);
+  frame.role = role_of_class(name);
+  current_.frames.insert(current_.frames.begin(), std::move(frame));
+  return true;
+}
+
 bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   std::string_view text = trim_left(line.text);
   if (text.starts_with("| ")) text = trim_left(text.substr(1));   // in an exception group
@@ -193,6 +232,15 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     return true;
   }
   if (feed_between(line.text)) return true;
+  if (std::string jvm; RE2::FullMatch(piece(line.text), jvm_thread(), &jvm)) {
+    return start_exception({jvm, line.number, line.offset, line.is_stamped}, true);
+  }
+  if (const std::string_view bare = trim_left(line.text); bare.starts_with(kCausedBy)) {
+    const std::string_view cause = bare.substr(kCausedBy.size());
+    if (!start_exception({cause, line.number, line.offset, line.is_stamped}, false)) return false;
+    current_.link = std::exchange(next_link_, Link::kNone);
+    return true;
+  }
   // C++ prints the type, and the message on the next line.
   static const RE2 kTerminate(R"(.*terminate called after throwing an instance of '([\w:]+)')");
   static const RE2 kWhat(R"(\s*what\(\):\s*(.*))");
@@ -271,6 +319,12 @@ bool TracebackParser::feed_message(const LogLine& line) {
     close();
     return true;
   }
+  if (jvm_frame(text)) return true;
+  if (trim_left(text).starts_with(kCausedBy)) {
+    close();
+    next_link_ = Link::kInner;
+    return feed_idle(line);
+  }
   if (contains(text, "File \"") && indent_of(text) > 0) {
     // ray::f() (pid=…) prints its frames behind the type; SyntaxError its place before it.
     const bool wrapped = current_.frames.empty();
@@ -279,7 +333,8 @@ bool TracebackParser::feed_message(const LogLine& line) {
     return feed_idle(line);
   }
   std::string type, message;
-  const bool other = named_exception(trim_left(text), type, message) && indent_of(text) == 0;
+  const bool other = (named_exception(trim_left(text), type, message) && indent_of(text) == 0) ||
+                     is_jvm_thread(text);
   // An empty line is never given: it shows as a gap in the numbers.
   // Keras alone puts one inside the message.
   const bool keras = current_.message.starts_with("Exception encountered when calling");

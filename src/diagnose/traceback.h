@@ -1,6 +1,6 @@
 #pragma once
 // Python tracebacks out of a stream of lines: all printed forms (CPython 2 to 3.14, IPython, Rich,
-// pytest), indented or not, cut at either end, in chains and groups, and the lone "Type: message"
+// pytest) and the JVM's, indented or not, cut at either end, in chains and groups, and the lone "Type: message"
 // line that loggers print. One parser for each writer of a log; one thread.
 
 #include <cstdint>
@@ -69,6 +69,7 @@ class TracebackParser {
  private:
   static constexpr size_t kFramesMax = 512;
   static constexpr size_t kMessageMax = 4096;
+  static constexpr size_t kJvmFramesMax = 64;
   static constexpr int kStrayMax = 48;
 
   enum class State : uint8_t { kIdle, kFrames, kMessage };
@@ -79,6 +80,7 @@ class TracebackParser {
   bool feed_between(std::string_view text);
   bool start_exception(const LogLine& line, bool loose);
   bool frame_line(std::string_view text);
+  bool jvm_frame(std::string_view text);
   void open_traceback(std::string_view text);
   void close();
 

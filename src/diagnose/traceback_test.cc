@@ -165,5 +165,37 @@ TEST(Traceback, CutAtItsEndGivesNoType) {
   EXPECT_TRUE(found[0].type.empty());
 }
 
+TEST(Traceback, OfTheJvmHasItsFramesBehindAndItsCauseLast) {
+  const auto found = parse(
+      "Exception in thread \"main\" org.apache.spark.SparkException: Job aborted\n"
+      "\tat org.apache.spark.scheduler.DAGScheduler.failJob(DAGScheduler.scala:2059)\n"
+      "\tat com.acme.train.Main$.fit(Main.scala:77)\n"
+      "Caused by: java.io.FileNotFoundException: /data/x (No such file or directory)\n"
+      "\tat java.base/java.io.FileInputStream.open0(Native Method)\n"
+      "\tat com.acme.train.Reader.open(Reader.scala:31)\n"
+      "\t... 12 more\n"
+      "24/05/01 10:00:02 INFO SparkContext: Invoking stop()\n");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].type, "org.apache.spark.SparkException");
+  EXPECT_EQ(found[0].message, "Job aborted");
+  ASSERT_EQ(found[0].frames.size(), 2U);
+  EXPECT_EQ(found[0].frames[0].function, "fit");
+  EXPECT_EQ(found[0].frames[1].role, FrameRole::kFramework);
+  EXPECT_EQ(found[1].link, Link::kInner);
+  EXPECT_EQ(found[1].type, "java.io.FileNotFoundException");
+  ASSERT_EQ(found[1].frames.size(), 2U);
+  EXPECT_EQ(found[1].frames[0].file, "Reader.scala");
+  EXPECT_EQ(found[1].frames[0].line, 31);
+}
+
+TEST(Traceback, OfTensorFlow1SaysCausedByAnOpAndIsNoCauseOfTheJvm) {
+  const auto found = parse(
+      "tensorflow.python.framework.errors_impl.InvalidArgumentError: bad shape\n"
+      "Caused by op 'loss/sub', defined at:\n"
+      "  File \"train.py\", line 12, in <module>\n");
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].link, Link::kNone);
+}
+
 }  // namespace
 }  // namespace paramedic::diagnose

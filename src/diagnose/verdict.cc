@@ -50,6 +50,7 @@ Json to_json(const Verdict& verdict) {
           {"ranks", verdict.ranks},
           {"evidence", std::move(evidence)},
           {"ruled_out", std::move(ruled_out)},
+          {"last_step", number_or_null(verdict.last_step)},
           {"lost_steps", number_or_null(verdict.lost_steps)},
           {"fix", text_or_null(verdict.fix)},
           {"collect_next", text_or_null(verdict.collect_next)}};

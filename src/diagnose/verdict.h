@@ -50,6 +50,7 @@ struct Verdict {
   std::vector<int> ranks;
   std::vector<Evidence> evidence;
   std::vector<RuledOut> ruled_out;
+  int64_t last_step = -1;  // that the log tells of
   int64_t lost_steps = -1;
   std::string fix;
   std::string collect_next;

@@ -162,6 +162,7 @@ class JobRun {
     const int status = supervisor.wait_status();
     outcome_.exit_code = supervisor.was_stopped() ? kStoppedExitCode : exit_code_of(status);
     if (WIFSIGNALED(status)) outcome_.signal = WTERMSIG(status);
+    outcome_.was_asked_to_end = supervisor.was_asked_to_end();
     outcome_.findings = supervisor.take_findings();
     for (std::string& text : supervisor.take_notes()) outcome_.notes.push_back(std::move(text));
     return std::move(outcome_);

@@ -29,6 +29,7 @@ struct JobOptions {
   std::string runs_dir;              // paramedic-runs, or --dir
   std::string name;                  // "" = made from the time, unique
   double overhead_budget = 0.01;     // share of step time
+  int attempt = 1;                   // of `run --retries`; the job finds it in PARAMEDIC_ATTEMPT
   std::string plan;                  // capture plan text for the probe; "" = the default
   uint32_t ring_bytes = 0;           // 0 = the default
   uint64_t disk_bytes_max = UINT64_MAX;
@@ -49,16 +50,17 @@ struct JobOptions {
 
 struct JobOutcome {
   int exit_code = 0;  // the job's own, 128+N after signal N, 127/126 where exec failed, 75 stopped
-  std::optional<int> signal;  // that the job died of
-  std::string run_dir;        // "" where no run folder could be made
+  std::optional<int> signal;      // that the job died of
+  bool was_asked_to_end = false;  // by a signal to us
+  std::string run_dir;            // "" where no run folder could be made
   std::vector<rules::Finding> findings;
   // What could not be done, one sentence each; they have been shown on stderr already.
   std::vector<std::string> notes;
 };
 
 // Runs to the end. Only a usage error (empty command, name taken) is a Status; whatever else
-// Paramedic meets becomes a note, and the job goes on. Call once a process, from the main thread
-// while it is the only one: it installs signal handlers and reaps children.
+// Paramedic meets becomes a note, and the job goes on. One at a time, from the main thread while it
+// is the only one: it installs signal handlers and reaps children.
 Result<JobOutcome> run_job(const JobOptions& options);
 
 struct AgentOptions {

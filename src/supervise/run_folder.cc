@@ -158,6 +158,7 @@ Environment job_environment(const JobOptions& options, const std::string& run_di
           {"PARAMEDIC_ON_CRASH", on_crash_name(options.on_crash)},
           {"PARAMEDIC_ROLL_BACK_ON", fmt::format("{}", fmt::join(options.roll_back_on, ","))},
           {"PARAMEDIC_INTERRUPT", options.has_terminal ? "ask" : ""},
+          {"PARAMEDIC_ATTEMPT", std::to_string(options.attempt)},
           {"PARAMEDIC_RESTARTS", std::to_string(options.restarts)},
           {"PARAMEDIC_SNAPSHOT_BUDGET", fmt::format("{}", options.snapshot_budget)},
           {"PARAMEDIC_SUPERVISOR", std::to_string(::getpid())},

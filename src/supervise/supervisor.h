@@ -36,6 +36,8 @@ class Supervisor {
   [[nodiscard]] int wait_status() const { return wait_status_; }
   // Whether a rule stopped it.
   [[nodiscard]] bool was_stopped() const { return was_stopped_; }
+  // Whether a signal to us asked for the end.
+  [[nodiscard]] bool was_asked_to_end() const { return end_was_asked_; }
   [[nodiscard]] std::vector<rules::Finding> take_findings() { return std::move(findings_); }
   [[nodiscard]] std::vector<std::string> take_notes() { return std::move(notes_); }
 
