@@ -1,11 +1,10 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <optional>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/job_options.h"
@@ -111,7 +110,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
     if (decision.kind == Kind::kOtherNode) return ask_for_other_node(other, last);
     if (decision.kind == Kind::kEnd) break;
     // A signal ends us here as it would any program.
-    std::this_thread::sleep_for(std::chrono::duration<double>(decision.delay_s));
+    ::poll(nullptr, 0, static_cast<int>(decision.delay_s * 1000));
     options.attempt += 1;
     if (!name.empty()) options.name = fmt::format("{}-attempt-{}", name, options.attempt);
     auto next = attempt(options, console);

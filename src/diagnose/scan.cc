@@ -27,10 +27,10 @@ bool Scanner::any_open() const {
 }
 
 bool Scanner::has_cause() const {
-  return any_open() || std::any_of(timeline_.events.begin(), timeline_.events.end(),
-                                   [](const Event& event) {
-                                     return event.role == Role::kRoot && !event.went_on;
-                                   });
+  return any_open() ||
+         std::any_of(timeline_.events.begin(), timeline_.events.end(), [](const Event& event) {
+           return event.role == Role::kRoot && !event.went_on;
+         });
 }
 
 Status Scanner::scan(const std::string& name, int rank, ByteSource& source) {

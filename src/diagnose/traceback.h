@@ -1,7 +1,7 @@
 #pragma once
 // Python tracebacks out of a stream of lines: all printed forms (CPython 2 to 3.14, IPython, Rich,
-// pytest) and the JVM's, indented or not, cut at either end, in chains and groups, and the lone "Type: message"
-// line that loggers print. One parser for each writer of a log; one thread.
+// pytest) and the JVM's, indented or not, cut at either end, in chains and groups, and the lone
+// "Type: message" line that loggers print. One parser for each writer of a log; one thread.
 
 #include <cstdint>
 #include <deque>

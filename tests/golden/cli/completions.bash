@@ -2,7 +2,7 @@
 _paramedic() {
   local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run diagnose show watch logs attach repair rules export completions --help --version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run diagnose fleet show watch logs attach repair rules export completions --help --version' -- "$word"))
     return
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
@@ -10,12 +10,13 @@ _paramedic() {
   done
   if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${COMP_WORDS[2]}"; fi
   case "$command" in
-    'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size'; runs=no ;;
-    'diagnose') words='--help --json --explain'; runs=no ;;
+    'run') words='--help --name --dir --overhead-budget --capture --stop-on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
+    'diagnose') words='--help --json --explain --html --force --follow'; runs=no ;;
+    'fleet') words='--help --json --html --force --cache --threads'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
     'logs') words='--help --rank --grep --level --around --lines --json --dir'; runs=yes ;;
-    'attach') words='--help --in-place --dir'; runs=yes ;;
+    'attach') words='--help --dir'; runs=yes ;;
     'repair') words='--help --retry --apply --exec --skip --rewind --rollback --return --abort --at --rank --json --dir'; runs=yes ;;
     'rules') words='--help list explain replay'; runs=no ;;
     'rules list') words='--help --json'; runs=no ;;
