@@ -10,13 +10,13 @@ _paramedic() {
   done
   if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${COMP_WORDS[2]}"; fi
   case "$command" in
-    'run') words='--help --name --dir --overhead-budget --capture --stop-on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
+    'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
     'diagnose') words='--help --json --explain --html --force --follow'; runs=no ;;
     'fleet') words='--help --json --html --force --cache --threads'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
     'logs') words='--help --rank --grep --level --around --lines --json --dir'; runs=yes ;;
-    'attach') words='--help --dir'; runs=yes ;;
+    'attach') words='--help --in-place --dir'; runs=yes ;;
     'repair') words='--help --retry --apply --exec --skip --rewind --rollback --return --abort --at --rank --json --dir'; runs=yes ;;
     'rules') words='--help list explain replay'; runs=no ;;
     'rules list') words='--help --json'; runs=no ;;
