@@ -1,7 +1,7 @@
 """Which lines of the job take the time of a rank, by looking at its stack some times a second.
 
-A thread of our own looks: it needs the interpreter's lock for some 20 µs each time, which is a
-thousandth of the time at most. It begins when the ranks are connected, when a process has other
+A thread of our own looks: it needs the interpreter's lock for some 30 µs each time, less than a
+thousandth of the time. It begins when the ranks are connected, when a process has other
 threads anyway, and is no thread of `threading`: the job does not see it in its lists.
 """
 

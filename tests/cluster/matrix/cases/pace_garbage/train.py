@@ -26,7 +26,7 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 2 == 0:
+        if history and step % 2 == 0:
             gc.collect()
         if step % 25 == 0:
             print("rank", rank, "step", step, "loss %.4f" % loss.item(), len(history), flush=True)

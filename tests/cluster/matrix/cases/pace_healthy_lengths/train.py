@@ -22,7 +22,7 @@ def main():
     model = DDP(Tagger())
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(100 + rank)
-    for step in range(250):
+    for step in range(900):
         length = int(torch.randint(8, 60, (1,), generator=generator))
         tokens = torch.randint(0, 500, (16, length), generator=generator)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten() % 5)

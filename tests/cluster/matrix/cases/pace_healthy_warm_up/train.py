@@ -13,7 +13,7 @@ def main():
     model = DDP(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(rank)
-    for step in range(500):
+    for step in range(3000):
         if rank == 1 and step < 3:
             time.sleep(2)  # its cache is cold
         x = torch.randn(64, 64, generator=generator)
