@@ -198,6 +198,24 @@ std::vector<Camp> camps_of(const Stall& stall) {
   return camps;
 }
 
+std::optional<Waiter> odd_waiter(const Stall& stall) {
+  if (stall.doing != Doing::kDeadlock) return std::nullopt;
+  if (stall.culprit) {
+    const auto found =
+        std::find_if(stall.waiters.begin(), stall.waiters.end(),
+                     [&](const Waiter& waiter) { return waiter.rank == *stall.culprit; });
+    if (found != stall.waiters.end()) return *found;
+  }
+  const auto camps = camps_of(stall);
+  const bool one_is_odd =
+      camps.size() == 2 && camps[1].ranks.size() == 1 && camps[0].ranks.size() > 1;
+  if (!one_is_odd) return std::nullopt;
+  const Waiter& odd = camps[1].waiter;
+  const Waiter& others = camps[0].waiter;
+  if (odd.group != others.group || odd.number != others.number) return std::nullopt;
+  return odd;
+}
+
 std::vector<std::string> evidence_of(const Job& job, const Stall& stall) {
   std::vector<std::string> evidence;
   const auto camps = camps_of(stall);

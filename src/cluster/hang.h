@@ -53,6 +53,10 @@ struct Camp {
   std::vector<int32_t> ranks;
 };
 std::vector<Camp> camps_of(const Stall& stall);
+// Of those that wait for each other, the one that is to blame: its coming would set all others
+// free, or it is alone in another operation than all others in the same call. Nothing where nobody
+// can say.
+std::optional<Waiter> odd_waiter(const Stall& stall);
 // One line for each camp, the stack and the process of each suspect, and what all of that rests on.
 std::vector<std::string> evidence_of(const Job& job, const Stall& stall);
 // Nothing when the line is not known.

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "cluster/culprit.h"
 #include "cluster/standing.h"
 
 namespace paramedic::cluster {
@@ -172,14 +173,26 @@ void complete(const Job& job, Stall& stall) {
   stall.since_ns = begin_of(stall);
 }
 
+std::optional<int32_t> culprit_of(const Job& job, const std::vector<BlockedCall>& circle) {
+  const std::vector<int32_t> candidates = could_free_all(circle);
+  if (candidates.size() == 1) return candidates.front();
+  return unlike_its_peers(job.groups(), candidates);
+}
+
 }  // namespace
 
 std::vector<Stall> find_stalls(const Job& job) {
   const Graph graph(job);
   std::map<std::set<int32_t>, Stall> by_ends;
+  std::vector<BlockedCall> circle;  // the calls from which no way leads to a rank that is outside
   for (const auto& [key, pending] : graph.calls()) {
-    Stall& stall = by_ends[graph.ends_of(key)];
+    const std::set<int32_t> ends = graph.ends_of(key);
+    Stall& stall = by_ends[ends];
     stall.waiters.insert(stall.waiters.end(), pending.waiters.begin(), pending.waiters.end());
+    if (!ends.empty()) continue;
+    BlockedCall& call = circle.emplace_back();
+    call.blockers = pending.blockers;
+    for (const Waiter& waiter : pending.waiters) call.waiters.push_back(waiter.rank);
   }
   std::vector<Stall> stalls;
   for (auto& [ends, stall] : by_ends) {
@@ -190,6 +203,7 @@ std::vector<Stall> find_stalls(const Job& job) {
     }
     if (stall.suspects.empty() && !ends.empty()) continue;
     complete(job, stall);
+    if (stall.doing == Doing::kDeadlock) stall.culprit = culprit_of(job, circle);
     if (job.time_ns() - stall.since_ns >= kShortestNs) stalls.push_back(std::move(stall));
   }
   return stalls;

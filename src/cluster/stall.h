@@ -38,8 +38,10 @@ struct Stall {
   std::vector<Waiter> waiters;    // by rank
   std::vector<Suspect> suspects;  // by rank; empty: they wait for each other, or for the network
   Doing doing = Doing::kInside;   // what decides: of the suspects, the one that may take longest
-  int64_t since_ns = 0;           // when it began
-  bool is_start = false;          // nothing has been exchanged before
+  // Of those that wait for each other: the one that is to blame (culprit.h).
+  std::optional<int32_t> culprit;
+  int64_t since_ns = 0;   // when it began
+  bool is_start = false;  // nothing has been exchanged before
 };
 
 // Those that have lasted for a second at least.

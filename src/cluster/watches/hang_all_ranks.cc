@@ -20,11 +20,9 @@ class HangAllRanks : public HangWatch {
   [[nodiscard]] std::optional<rules::Finding> finding_of(const Stall& stall,
                                                          double waited_s) const override {
     if (!stall.suspects.empty()) return std::nullopt;
-    const auto camps = camps_of(stall);
     // That is hang_missing_rank's.
-    const bool one_is_odd =
-        camps.size() == 2 && camps[1].ranks.size() == 1 && camps[0].ranks.size() > 1;
-    if (one_is_odd && stall.doing == Doing::kDeadlock) return std::nullopt;
+    if (odd_waiter(stall)) return std::nullopt;
+    const auto camps = camps_of(stall);
     rules::Finding finding;
     finding.where = where_of(camps.front().waiter.where);
     finding.message =

@@ -38,13 +38,16 @@ class HangMissingRank : public HangWatch {
                             waited_s);
     }
     if (!stall.suspects.empty()) return of_suspects(stall, waited_s);
-    const bool one_is_odd = camps.size() == 2 && camps[1].ranks.size() == 1 &&
-                            camps[0].ranks.size() > 1 && stall.doing == Doing::kDeadlock;
-    if (!one_is_odd) return std::nullopt;
-    const Waiter& others = camps[0].waiter;
-    return of_lone_waiter(stall, camps[1].waiter,
-                          fmt::format("while {} wait in {} ({})", name_ranks(camps[0].ranks),
-                                      others.operation, place(others.where)),
+    const auto odd = odd_waiter(stall);
+    if (!odd) return std::nullopt;
+    // There is one, or nobody would wait for it.
+    const Camp& camp = *std::find_if(camps.begin(), camps.end(), [&](const Camp& one) {
+      return std::find(one.ranks.begin(), one.ranks.end(), odd->rank) == one.ranks.end();
+    });
+    return of_lone_waiter(stall, *odd,
+                          fmt::format("while {} {} in {} ({})", name_ranks(camp.ranks),
+                                      camp.ranks.size() == 1 ? "waits" : "wait",
+                                      camp.waiter.operation, place(camp.waiter.where)),
                           waited_s);
   }
 
@@ -119,7 +122,7 @@ class HangMissingRank : public HangWatch {
     finding.rank = lone.rank;
     finding.where = where_of(lone.where);
     finding.message =
-        fmt::format("rank {} waits alone in {} ({}) since {}, {}", lone.rank, lone.operation,
+        fmt::format("rank {} waits in {} ({}) since {}, {}", lone.rank, lone.operation,
                     place(lone.where), name_duration(waited_s), others);
     finding.evidence = evidence_of(job(), stall);
     return finding;
