@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "diagnose/collectives.h"
 #include "diagnose/fingerprint.h"
 #include "diagnose/ranks.h"
 #include "diagnose/stage.h"
@@ -346,6 +347,7 @@ Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
     add_others(catalog, timeline, order, diagnosis);
     diagnosis.verdict.first_failing_rank = first_failing_rank(timeline, cause);
     explain_others(timeline, cause, diagnosis.verdict);
+    compare_collectives(timeline, diagnosis.verdict);
   }
   diagnosis.verdict.last_step = timeline.last_step;
   if (timeline.last_step >= 0 && timeline.checkpoint_step >= 0 &&

@@ -66,7 +66,8 @@ class Agent::Fanout : public store::RowSink {
   }
   void on_event(const store::EventRow& row) override {
     agent_.writer_->on_event(row);
-    agent_.engine_->on_event(row);
+    // What the agent saw itself belongs to no ring, and is no matter of one process's rules.
+    if (row.origin.ring_id != 0) agent_.engine_->on_event(row);
     agent_.cluster_->on_event(row);
     agent_.on_event(row);
   }
@@ -111,6 +112,7 @@ Agent::Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer,
       cluster_(cluster::Cluster::create(*this)),
       fanout_(std::make_unique<Fanout>(*this)),
       rings_(info_.ring_dir, info_.id, [this](const std::string& text) { note_once(text); }),
+      settings_(CollectorRoots{}.proc, info_.host, system_lookup()),
       collectors_(make_collectors(CollectorRoots{})) {
   written_info_ = to_text(info_.to_json());
 }
@@ -120,6 +122,7 @@ Agent::~Agent() = default;
 void Agent::tick() {
   rings_.drain(*fanout_);
   const int64_t now_ns = real_clock().monotonic_ns();
+  if (root_pid_ != 0) settings_.look(real_clock().wall_ns(), root_pid_, *fanout_);
   if (root_pid_ != 0 && now_ns - sampled_ns_ >= kSampleNs) {
     sampled_ns_ = now_ns;
     sample();
@@ -260,9 +263,14 @@ void Agent::write_info() {
 }
 
 void Agent::on_event(const store::EventRow& row) {
-  if (row.kind != "attached" && row.kind != "not_captured") return;
+  const bool is_rendezvous = row.kind == "rendezvous";
+  if (row.kind != "attached" && row.kind != "not_captured" && !is_rendezvous) return;
   const auto json = parse_json(row.json, "an event");
   if (!json.ok()) return;
+  if (is_rendezvous) {
+    on_rendezvous(*json);
+    return;
+  }
   if (row.kind == "attached") {
     if (info_.framework.empty()) info_.framework = string_or(json.value(), "framework", "");
     return;
@@ -274,6 +282,12 @@ void Agent::on_event(const store::EventRow& row) {
   if (std::find(known.begin(), known.end(), entry) == known.end()) {
     known.push_back(std::move(entry));
   }
+}
+
+void Agent::on_rendezvous(const Json& rendezvous) {
+  const auto port = cluster::whole_number(string_or(rendezvous, "master_port", ""));
+  settings_.note_meeting(string_or(rendezvous, "master_addr", ""),
+                         static_cast<int>(port.value_or(integer_or(rendezvous, "master_port", 0))));
 }
 
 void Agent::on_finding(const std::string& key, const rules::Finding& finding) {

@@ -16,6 +16,7 @@
 #include "store/run.h"
 #include "supervise/collectors/collector.h"
 #include "supervise/exits.h"
+#include "supervise/job_settings.h"
 #include "supervise/rings.h"
 
 namespace paramedic::supervise {
@@ -75,6 +76,7 @@ class Agent : public rules::FindingSink {
 
   Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer, AgentCallbacks callbacks);
   void on_event(const store::EventRow& row);
+  void on_rendezvous(const Json& rendezvous);
   void sample();
   void compare_ranks();
   void flush();
@@ -93,6 +95,7 @@ class Agent : public rules::FindingSink {
   std::unique_ptr<Fanout> fanout_;
   RingSet rings_;
   Exits exits_;
+  JobSettings settings_;
   std::vector<std::unique_ptr<Collector>> collectors_;
   std::vector<KnownFinding> findings_;
   std::set<std::string> noted_;

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional
 from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.distributed import Distributed
+from paramedic.adapters.torch.facts import Facts
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.memory import Memory
@@ -91,6 +92,7 @@ class Adapter:
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
         session.on_step_open.append(self.activations.follow_step)
         self.distributed = Distributed(session, source, self.origins, phases)
+        self.distributed.groups.on_begin.append(Facts(session, source).tell)
 
     def watch(self) -> None:
         """Replaces what the taps replace; each part by itself, so that one may fail."""

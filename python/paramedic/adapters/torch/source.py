@@ -22,6 +22,8 @@ _OURS, _FRAMEWORK, _INSTALLED, _USER = range(4)
 class Source:
     """Finds the user's frame on a stack; remembers the rank of each file."""
 
+    USER = _USER
+
     def __init__(self, torch: Any) -> None:
         self._framework = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
         paths = sysconfig.get_paths()
