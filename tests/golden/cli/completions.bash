@@ -2,7 +2,7 @@
 _paramedic() {
   local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run diagnose fleet show watch logs attach repair rules export completions --help --version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run diagnose fleet show watch logs attach repair rules cluster export completions --help --version' -- "$word"))
     return
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
@@ -22,6 +22,10 @@ _paramedic() {
     'rules list') words='--help --json'; runs=no ;;
     'rules explain') words='--help --json'; runs=no ;;
     'rules replay') words='--help --json --dir'; runs=yes ;;
+    'cluster') words='--help lint env-diff probe'; runs=no ;;
+    'cluster lint') words='--help --json'; runs=no ;;
+    'cluster env-diff') words='--help --json --dir'; runs=yes ;;
+    'cluster probe') words='--help --json --hosts --port --token --self --wait --size'; runs=no ;;
     'export') words='--help --to --dir'; runs=yes ;;
     'completions') words='--help'; runs=no ;;
     *) words='' runs=no ;;
