@@ -4,9 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "supervise/process.h"
@@ -34,8 +35,10 @@ std::optional<int> status_of_zombie(pid_t pid) {
   const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat");
   const auto stat = text ? parse_process_stat(*text) : std::nullopt;
   if (!stat || stat->state != 'Z') return std::nullopt;
-  const int status = std::atoi(text->c_str() + text->find_last_of(' '));
-  return status == 0 ? std::nullopt : std::optional(status);
+  int status = 0;
+  const char* field = text->data() + text->find_last_of(' ') + 1;
+  const auto [end, error] = std::from_chars(field, text->data() + text->size(), status);
+  return error != std::errc{} || status == 0 ? std::nullopt : std::optional(status);
 }
 
 }  // namespace
