@@ -36,7 +36,7 @@ Held in_step(int32_t rank, int64_t step) {
 
 // Copies of which each rank goes its own way.
 Held alone(int32_t rank, int64_t step) {
-  const auto own = static_cast<uint64_t>(1000 * (rank + 1));
+  const auto own = 1000 * (static_cast<uint64_t>(rank) + 1);
   Held held = in_step(rank, step);
   for (auto* values : {&held.before, &held.gradients, &held.after}) {
     for (uint64_t& value : *values) value += own;

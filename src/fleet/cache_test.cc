@@ -53,7 +53,7 @@ TEST(Cache, entries_are_found_again_after_they_were_saved) {
 
 TEST(Cache, that_cannot_be_read_is_empty) {
   const TemporaryFolder folder;
-  write_file(folder.path() + "/cache", std::string("\0\xff no cache\n\n", 14));
+  write_file(folder.path() + "/cache", std::string("\0\xff no cache\n\n", 13));
   const Cache cache(posix_file_system(), folder.path() + "/cache");
   EXPECT_EQ(cache.find("0123456789abcdef"), nullptr);
 }

@@ -78,6 +78,10 @@ class AgentLoop {
       desk.tick();
       while (auto message = messages_.receive()) take(*message);
     }
+    // A process may have told that it goes on, and ended, since the last look: who repaired it is
+    // still waiting for that.
+    control.serve();
+    desk.tick();
   }
 
   // Without a supervisor nobody will tell how the job ended, only that it has.
