@@ -1,6 +1,7 @@
 """Trains with DistributedDataParallel, and by hand, and prints what the weights are at the end."""
 
 import hashlib
+import sys
 
 import torch
 import torch.distributed as dist
@@ -42,7 +43,8 @@ def main() -> None:
     wrapped = train(DistributedDataParallel(nn.Sequential(*layers)), False, rank)
     plain = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 1))
     by_hand = train(plain, True, rank)
-    print(f"rank {rank} {wrapped} {by_hand} {torch.rand(1).item()}", flush=True)
+    # One write, since the ranks of torchrun are unbuffered and share a pipe.
+    sys.stdout.write(f"rank {rank} {wrapped} {by_hand} {torch.rand(1).item()}\n")
     dist.destroy_process_group()
 
 
