@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cluster/pickle.h"
+#include "cluster/ranks.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -61,21 +62,18 @@ std::vector<std::vector<int64_t>> sizes_of(const Json& json, const char* key) {
   return all;
 }
 
-// Frames are innermost first; those of installed packages and of frozen modules are passed over.
+// Frames are innermost first.
 std::optional<store::CallSite> where_of(const Json& json) {
+  std::vector<store::CallSite> stack;
   const auto frames = json.find("frames");
   if (frames == json.end() || !frames->is_array()) return std::nullopt;
   for (const Json& frame : *frames) {
     if (!frame.is_object()) continue;
-    store::CallSite site{string_or(frame, "filename", ""),
-                         static_cast<int32_t>(integer_or(frame, "line", 0)),
-                         string_or(frame, "name", "")};
-    const bool installed = site.file.find("site-packages/") != std::string::npos ||
-                           site.file.find("dist-packages/") != std::string::npos ||
-                           site.file.find("/lib/python") != std::string::npos;
-    if (!site.file.empty() && site.file[0] != '<' && !installed) return site;
+    stack.push_back({string_or(frame, "filename", ""),
+                     static_cast<int32_t>(integer_or(frame, "line", 0)),
+                     string_or(frame, "name", "")});
   }
-  return std::nullopt;
+  return own_line(stack);
 }
 
 FlightEntry entry_of(const Json& json) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -436,8 +437,9 @@ class Simulation {
     cluster::Found found;
     const auto cluster = cluster::Cluster::create(found);
     size_t next = 0;
-    double now = kStart;
-    for (int tick = 0; now < end_; now = kStart + ++tick * kTick) {
+    const auto ticks = static_cast<int>(std::ceil((end_ - kStart) / kTick));
+    for (int tick = 0; tick < ticks; ++tick) {
+      const double now = kStart + tick * kTick;
       for (; next < deliveries_.size() && deliveries_[next].at <= now; ++next) {
         pass_on(deliveries_[next], *cluster);
       }
@@ -447,7 +449,6 @@ class Simulation {
     if (!is_hung_) cluster->finish();
     Play result;
     result.truth = truth_;
-    result.now_s = now;
     result.rows = deliveries_.size();
     for (rules::Finding& finding : found.all()) {
       if (finding.severity != rules::Severity::kInfo) result.findings.push_back(std::move(finding));

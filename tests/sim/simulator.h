@@ -61,7 +61,6 @@ struct Truth {
 struct Play {
   Truth truth;
   std::vector<rules::Finding> findings;  // errors and warnings
-  double now_s = 0;                      // when the simulation ended
   uint64_t rows = 0;
 };
 
