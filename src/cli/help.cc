@@ -134,6 +134,18 @@ std::string bash_arm(const Command& command, const std::string& path) {
   return arm;
 }
 
+// The `case` pattern of all commands of two words: 'rules list'|'rules explain'|…
+std::string pairs_pattern() {
+  std::string pattern;
+  for (const Command& command : commands()) {
+    for (const Command& child : command.subcommands) {
+      if (!pattern.empty()) pattern += '|';
+      pattern += fmt::format("'{} {}'", command.name, child.name);
+    }
+  }
+  return pattern;
+}
+
 }  // namespace
 
 std::string program_help() {
@@ -219,7 +231,9 @@ _paramedic() {{
   for ((i = 2; i < COMP_CWORD; i++)); do
     [ "${{COMP_WORDS[i]}}" = -- ] && {{ COMPREPLY=($(compgen -f -- "$word")); return; }}
   done
-  if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${{COMP_WORDS[2]}}"; fi
+  if [ "$COMP_CWORD" -gt 2 ]; then
+    case "$command ${{COMP_WORDS[2]}}" in {2}) command="$command ${{COMP_WORDS[2]}}" ;; esac
+  fi
   case "$command" in
 {1}    *) words='' runs=no ;;
   esac
@@ -230,7 +244,7 @@ _paramedic() {{
 }}
 complete -o filenames -F _paramedic paramedic
 )bash",
-      names_of(commands()), arms);
+      names_of(commands()), arms, pairs_pattern());
 }
 
 std::string zsh_completion() {

@@ -10,13 +10,13 @@ from conftest import PARAMEDIC, SECONDS_MAX
 
 
 class Terminal:
-    """`paramedic WORDS…` on a terminal of 80 columns."""
+    """`paramedic WORDS…`, or another program, on a terminal of 80 columns."""
 
-    def __init__(self, program, *words):
+    def __init__(self, program, *words, start=PARAMEDIC):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(program.folder)
-            os.execve(PARAMEDIC, [str(PARAMEDIC), *words], {**program.env, "TERM": "xterm"})
+            os.execve(start, [str(start), *words], {**program.env, "TERM": "xterm"})
         self.seen = b""
         self.is_over = False
 

@@ -8,7 +8,9 @@ _paramedic() {
   for ((i = 2; i < COMP_CWORD; i++)); do
     [ "${COMP_WORDS[i]}" = -- ] && { COMPREPLY=($(compgen -f -- "$word")); return; }
   done
-  if [ "$command" = rules ] && [ "$COMP_CWORD" -gt 2 ]; then command="rules ${COMP_WORDS[2]}"; fi
+  if [ "$COMP_CWORD" -gt 2 ]; then
+    case "$command ${COMP_WORDS[2]}" in 'rules list'|'rules explain'|'rules replay'|'cluster lint'|'cluster env-diff'|'cluster probe') command="$command ${COMP_WORDS[2]}" ;; esac
+  fi
   case "$command" in
     'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
     'diagnose') words='--help --json --explain --html --force --follow'; runs=no ;;
