@@ -7,7 +7,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help build demo test matrix check bench fuzz format packages clean
+.PHONY: help build demo test matrix check bench fuzz format wheel packages clean
 help:
 	@echo 'make build   install what is missing, build, leave the command at .venv/bin/paramedic'
 	@echo 'make demo    train three small models under paramedic and show the three reports'
@@ -17,6 +17,7 @@ help:
 	@echo 'make bench   the figures of docs/benchmarks.md, as ratios measured in one run'
 	@echo 'make fuzz    every fuzzer for FUZZ_SECONDS (60)'
 	@echo 'make format  rewrite the sources as the formatters want them'
+	@echo 'make wheel   build/dist/paramedic-*.whl, which needs nothing but glibc 2.35'
 
 # Debian packages: only asked for when one is missing, so that a warm run needs no network.
 packages:
@@ -61,6 +62,9 @@ format: $(VENV)/.installed
 
 bench: build
 	$(PY) bench/run.py
+
+wheel: build
+	$(PY) tools/wheel.py
 
 FUZZ_SECONDS ?= 60
 fuzz: packages $(VENV)/.installed
