@@ -17,7 +17,7 @@ DIST = ROOT / "build" / "dist"
 
 
 def main() -> int:
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped]
 
     tools = Path(sys.executable).parent
     # As in the presets, so that ccache knows every file of the release build.
