@@ -392,6 +392,38 @@ def test_a_backward_pass_that_other_ranks_wait_for_is_refused(
         torch.distributed.destroy_process_group()
 
 
+def test_what_other_ranks_have_gone_on_from_is_refused(
+    own: rewind.IterationRewinder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = f"file://{tmp_path}/rendezvous"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
+    try:
+        net = nn.parallel.DistributedDataParallel(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+        # GIVEN gradients that stayed here WHEN it is undone THEN nobody is the worse for it
+        own.mark(LOOP)
+        with net.no_sync():
+            net(torch.randn(4, 8)).sum().backward()
+            own.put_back(crash_of(Once()), LOOP)
+        # GIVEN gradients that were reduced, or a step that all ranks made
+        for steps in (False, True):
+            own.mark(LOOP)
+            optimizer.zero_grad()
+            net(torch.randn(4, 8)).sum().backward()
+            if steps:
+                optimizer.step()
+            before = [weight.clone() for weight in net.parameters()]
+            # WHEN one of them would undo it THEN it is refused, and nothing is changed
+            with pytest.raises(Refused, match="its weights would part from theirs"):
+                own.put_back(crash_of(Once()), LOOP)
+            with pytest.raises(Refused, match="its weights would part from theirs"):
+                own.roll_back(crash_of(Once()), LOOP)
+            assert same(list(net.parameters()), before)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_a_rollback_finds_weights_that_are_finite(
     own: rewind.IterationRewinder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

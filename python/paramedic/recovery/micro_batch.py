@@ -70,6 +70,8 @@ def split(crash: Crash, options: Optional[Dict[str, Any]] = None) -> Tuple[str, 
     if "batch_norm" not in options.get("allow", ()):
         for module in [call[0] for call in calls] or rewinder().models():
             splitter.refuse_coupled(module)
+    if trains:
+        rewinder().check_exchanged()
     memory.free(crash)
     for module, args, kwargs in calls:
         splitter.prepare(module, args, kwargs)

@@ -301,6 +301,8 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
                 rewinder = _rewinder()
                 if rewinder is not None:
                     rewinder.check_ranks()
+                    if rewinder.needs_rewind(crash, standing.frame):
+                        rewinder.check_exchanged()
                     # What is half done is no part of the next iteration.
                     rewinder.undo_part(crash, _number(standing, depth), standing.frame)
                 found = _stay(standing, standing.path, "continue")

@@ -207,6 +207,7 @@ class IterationRewinder:
             loop: see `put_back`.
             rate_factor: learning rates are multiplied by this.
         """
+        self.check_exchanged()
         weights = [w for owned in self._owned.values() for w in owned.weights.parameters()]
         done, reason = "weights as at the start of the iteration", ""
         try:
@@ -279,10 +280,27 @@ class IterationRewinder:
                     "ranks have to start again"
                 ) from error
 
+    def check_exchanged(self) -> None:
+        """Raises Refused where other ranks have taken part in what would be undone.
+
+        They have the gradients of this iteration, or have made its step, and go on. Run once more
+        by one rank it would meet their next iteration, and the weights would part for good.
+        """
+        if not self._state.changed or not _has_other_ranks():
+            return
+        self._settle()
+        stepped = any(owned.weights.stepped for owned in self._owned.values())
+        if stepped or any(map(_shares_gradients, self.models())):
+            raise Refused(
+                "the other ranks have had the gradients of this iteration and go on: run once more "
+                "by this rank alone, its weights would part from theirs"
+            )
+
     def _check_weights(self) -> None:
         if not self._state.changed:
             return
         self.check_ranks()
+        self.check_exchanged()
         self._settle()
         for owned in self._owned.values():
             owned.weights.check()
@@ -536,6 +554,20 @@ def _sequence_function(torch: Any) -> int:
     if function() != torch.autograd._get_sequence_nr():
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _has_other_ranks() -> bool:
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return bool(distributed.get_world_size() > 1)
+
+
+def _shares_gradients(model: Any) -> bool:
+    """Whether its backward pass is one of all ranks together."""
+    if getattr(model, "reducer", None) is not None:
+        return bool(getattr(model, "require_backward_grad_sync", True))
+    return type(model).__name__.startswith(("FullyShardedDataParallel", "FSDP"))
 
 
 def _is_forward(frame: FrameType) -> bool:
