@@ -222,10 +222,62 @@ TEST(pace, the_first_steps_of_a_rank_are_no_straggler) {
   EXPECT_EQ(job.loud(), 0U);
 }
 
-TEST(pace, ranks_that_take_turns_are_no_straggler) {
+TEST(pace, ranks_that_take_turns_are_told_once_and_without_a_name) {
   Job job(4);
-  job.run(300, [](int rank, int beat) { return steady(beat % 4 == rank ? 100 : 40); });
-  EXPECT_TRUE(job.found("straggler").empty());
+  job.run(
+      300, [](int rank, int beat) { return steady(beat % 4 == rank ? 100 : 40); },
+      [](int) { return std::vector<Seen>{{"host", 12, 0.147, true}, {"forward", 20, 0.3}}; });
+  const auto found = job.found("straggler");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FALSE(found[0].rank);
+  ASSERT_TRUE(found[0].where);
+  EXPECT_EQ(found[0].where->line, 12);
+  EXPECT_EQ(found[0].message,
+            "4 ranks take turns at being slow, in 100 % of the steps: then one of them works 100 "
+            "ms and the others 40 ms, and wait; without that the job would be 2.43 times as fast");
+  EXPECT_EQ(job.loud(), 1U);
+}
+
+TEST(pace, garbage_that_each_rank_collects_at_another_step_is_told_of_all) {
+  Job job(4);
+  job.run(400, [](int rank, int beat) {
+    const bool collects = beat % 12 == rank * 3;
+    return Work{collects ? 240.0 : 40.0, 0, collects ? 190.0 : 0.0};
+  });
+  const auto found = job.found("straggler");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FALSE(found[0].rank);
+  ASSERT_TRUE(found[0].where);
+  EXPECT_EQ(found[0].where->line, 7);
+}
+
+TEST(pace, a_duty_that_goes_round_among_the_ranks_is_well_so) {
+  // GIVEN ranks that write a checkpoint in turns, one every sixteenth step, or evaluate in every
+  // fourth one
+  for (const bool is_checkpoint : {true, false}) {
+    Job job(4);
+    const int every = is_checkpoint ? 16 : 4;
+    job.run(
+        400,
+        [&](int rank, int beat) {
+          return steady(beat % every == 0 && beat / every % 4 == rank ? 200 : 40);
+        },
+        [&](int) {
+          return std::vector<Seen>{
+              {is_checkpoint ? "checkpoint" : "validation", 30, is_checkpoint ? 0.05 : 0.12}};
+        });
+    EXPECT_EQ(job.loud(), 0U) << is_checkpoint;
+  }
+}
+
+TEST(pace, batches_of_uneven_length_are_no_turns) {
+  for (int seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    std::uniform_real_distribution<double> self(20, 80);
+    Job job(2 + seed % 3);
+    job.run(600, [&](int, int) { return steady(self(random)); });
+    EXPECT_EQ(job.loud(), 0U) << "seed " << seed;
+  }
 }
 
 TEST(pace, input_that_all_ranks_wait_for_is_told_of_the_job) {

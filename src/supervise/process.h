@@ -35,6 +35,10 @@ std::optional<std::string> read_small_file(const std::string& path);
 // The numbers of all processes under `proc_root`, in no order.
 std::vector<pid_t> list_processes(const std::string& proc_root);
 
+// The job's first process, its descendants, and its process group, which whoever has lost his
+// parent is still in. Not the frozen copies that recovery keeps of processes.
+std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_pid);
+
 // The number after `key` at the start of a line ("oom_kill 3", "MemTotal:  16 kB"); nothing when
 // there is no such line.
 std::optional<uint64_t> number_after(std::string_view text, std::string_view key);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cluster/lint/setting.h"
+#include "cluster/median.h"
 #include "cluster/probe/socket.h"
 
 namespace paramedic::cluster {
@@ -223,13 +224,6 @@ std::optional<std::vector<Path>> fetch_row(const ProbeOptions& options, size_t f
     return row;
   }
   return std::nullopt;
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

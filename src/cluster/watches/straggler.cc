@@ -10,7 +10,9 @@
 #include <numeric>
 #include <utility>
 
+#include "cluster/median.h"
 #include "cluster/pace.h"
+#include "cluster/turns.h"
 #include "cluster/watch.h"
 
 namespace paramedic::cluster {
@@ -33,12 +35,11 @@ constexpr double kErrorsMin = 5;
 constexpr double kContendedShareMin = 0.30;
 constexpr double kContendedMsMin = 8'000;
 constexpr size_t kParts = 4;  // of the span: the same rank leads in each of them
-// Beats, as a share of all, that hold kMost of the excess. Below lies what a rank does now and
+// Beats, as a share of all, that hold most of the excess. Below lies what a rank does now and
 // then on behalf of all: a checkpoint, an evaluation, a report.
 constexpr double kHabit = 0.12;
 constexpr double kSideJobHabit = 0.30;  // where it is seen to be one of these
-constexpr double kMost = 0.8;
-constexpr double kExplained = 0.25;  // of the excess, by the line that is named
+constexpr double kExplained = 0.25;     // of the excess, by the line that is named
 
 // Who is first, and by how much; milliseconds a beat.
 struct Lead {
@@ -49,14 +50,6 @@ struct Lead {
   double z = 0;
   [[nodiscard]] double excess() const { return own - second; }
 };
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 Lead lead_of(const std::vector<double>& values) {
   Lead lead;
@@ -136,16 +129,6 @@ std::vector<double> cost_by_beat(const PaceSpan& span, size_t top) {
     cost[beat] = std::max(0.0, span.ranks[top].self_ms[beat] - second);
   }
   return cost;
-}
-
-// The share of beats that hold most of the cost.
-double habit_of(std::vector<double> cost) {
-  std::sort(cost.begin(), cost.end(), std::greater<>());
-  const double all = std::accumulate(cost.begin(), cost.end(), 0.0);
-  double sum = 0;
-  size_t beats = 0;
-  while (beats < cost.size() && sum < kMost * all) sum += cost[beats++];
-  return static_cast<double>(beats) / static_cast<double>(cost.size());
 }
 
 // What the slow rank does more of than the others.
@@ -241,7 +224,8 @@ class Straggler : public Watch {
     seen_ = end;
     const PaceSpan span = pace_.newest(kSpanMs);
     if (span.ranks.size() < 2 || span.beats < kBeatsMin || span.wall_ms < kSpanMsMin) return;
-    if (!look_for_work(span)) look_for_contention(span);
+    if (look_for_work(span) || look_for_contention(span)) return;
+    if (const auto turns = turns_in(span)) tell_turns(span, *turns);
   }
 
   // More work, or slower work, than the others have.
@@ -266,20 +250,21 @@ class Straggler : public Watch {
   }
 
   // The same work, but no core to do it on.
-  void look_for_contention(const PaceSpan& span) {
-    if (span.wall_ms < kContendedMsMin) return;
+  bool look_for_contention(const PaceSpan& span) {
+    if (span.wall_ms < kContendedMsMin) return false;
     const double step_ms = span.wall_ms / static_cast<double>(span.beats);
     const Lead full =
         lead_by(span, [](const RankPace& rank) { return rank.self_sum + rank.delay_beside; });
     const Lead delay =
         lead_by(span, [](const RankPace& rank) { return rank.delay_within + rank.delay_beside; });
-    if (full.top != delay.top || !leads(full, step_ms, kContendedShareMin)) return;
-    if (delay.own < 2 * delay.second || delay.excess() < full.excess() / 2) return;
-    if (!is_steady(span, full.top, kShareMin)) return;
+    if (full.top != delay.top || !leads(full, step_ms, kContendedShareMin)) return false;
+    if (delay.own < 2 * delay.second || delay.excess() < full.excess() / 2) return false;
+    if (!is_steady(span, full.top, kShareMin)) return false;
     Cause cause;
     cause.kind = "contended";
     cause.ms = delay.excess();
     tell(span, full, cause, cost_by_beat(span, full.top));
+    return true;
   }
 
   void tell(const PaceSpan& span, const Lead& lead, const Cause& cause,
@@ -321,10 +306,44 @@ class Straggler : public Watch {
     report(std::move(finding));
   }
 
+  // No rank by name: fixing one of them would give nothing.
+  void tell_turns(const PaceSpan& span, const Turns& turns) {
+    if (now_ns_ < next_turns_ns_) return;
+    next_turns_ns_ = now_ns_ + kTellEveryNs;
+    const bool is_gc = turns.kind == "gc";
+    rules::Finding finding;
+    finding.severity = rules::Severity::kWarning;
+    if (span.first_step >= 0) finding.step = span.first_step;
+    if (span.last_step >= 0) finding.last_step = span.last_step;
+    finding.value = turns.slow_ms / std::max(turns.others_ms, 0.1);
+    finding.threshold = kSlowdownMin;
+    finding.confidence = 0.8;
+    finding.message = fmt::format(
+        "{} ranks take turns at being slow, in {:.0f} % of the steps: then one of them works "
+        "{:.0f} ms and the others {:.0f} ms, and wait; without that the job would be {:.2f} times "
+        "as fast",
+        turns.ranks, 100 * turns.beats, turns.slow_ms, turns.others_ms,
+        span.wall_ms / std::max(span.wall_ms - turns.cost_ms, span.wall_ms / 1000));
+    if (turns.where.line > 0) {
+      finding.where = turns.where;
+      finding.evidence.push_back(fmt::format("all of them {} as long as that costs at {}:{}",
+                                             is_gc ? "collect garbage" : "are seen",
+                                             turns.where.file, turns.where.line));
+    }
+    finding.evidence.push_back(fmt::format("over {} steps it cost the job {:.1f} of {:.1f} s",
+                                           span.beats, turns.cost_ms / 1000, span.wall_ms / 1000));
+    finding.evidence.emplace_back("from clocks inside each rank, waiting taken away");
+    finding.fix = is_gc ? fix_for({.kind = "gc", .where = {}})
+                        : "let all ranks do it at the same steps, so that none waits: together it "
+                          "takes the time of one";
+    report(std::move(finding), "turns");
+  }
+
   Pace pace_;
   int64_t seen_ = 0;
   int64_t now_ns_ = 0;
   int64_t next_look_ns_ = 0;
+  int64_t next_turns_ns_ = 0;
   std::map<int32_t, int64_t> told_ns_;  // by rank
 };
 

@@ -1,12 +1,17 @@
 #include "supervise/collectors/collector.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "base/json.h"
 #include "supervise/collectors/nvml.h"
+#include "supervise/fd.h"
 #include "supervise/job_harness.h"
 
 namespace paramedic::supervise {
@@ -149,6 +154,61 @@ TEST(collector, every_collector_reads_the_real_machine) {
   }
   EXPECT_GT(metrics.values[std::to_string(::getpid()) + " rss_bytes"], 0);
   EXPECT_GT(metrics.values["machine_memory_bytes"], 0);
+}
+
+// A connection to itself that has carried enough to count.
+class Connected {
+ public:
+  Connected() {
+    const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(listener.get(), any, bytes), 0);
+    EXPECT_EQ(::listen(listener.get(), 1), 0);
+    EXPECT_EQ(::getsockname(listener.get(), any, &bytes), 0);
+    port = ntohs(address.sin_port);
+    one_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(one_.get(), any, bytes), 0);
+    other_ = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    EXPECT_EQ(write_all(one_.get(), std::string(10'000, 'x')), 0);
+    std::string got(10'000, ' ');
+    EXPECT_EQ(::recv(other_.get(), got.data(), got.size(), MSG_WAITALL), 10'000);
+  }
+  int port = 0;
+
+ private:
+  Fd one_;
+  Fd other_;
+};
+
+TEST(collector, connections_of_the_job_are_told_with_what_the_kernel_knows_of_them) {
+  class Events : public store::RowSink {
+   public:
+    void on_event(const store::EventRow& row) override { rows.push_back(row); }
+    std::vector<store::EventRow> rows;
+  };
+  const Connected connected;
+  Events events;
+  const auto collector = make_links_collector({});
+  collector->sample(10 * kSecondNs, ::getpid(), events);
+  ASSERT_EQ(events.rows.size(), 1U);
+  EXPECT_EQ(events.rows[0].kind, "links");
+  EXPECT_EQ(events.rows[0].origin.pid, ::getpid());
+  const Json links = Json::parse(events.rows[0].json)["links"];
+  const std::string listener = "127.0.0.1:" + std::to_string(connected.port);
+  ASSERT_EQ(links.size(), 2U);  // both ends are ours
+  for (const Json& link : links) {
+    const bool sent = link["there"] == listener;
+    EXPECT_EQ(link["here"] == listener, !sent);
+    EXPECT_EQ(link[sent ? "sent_bytes" : "received_bytes"].get<int64_t>() / 2, 5000);
+    EXPECT_GE(link["min_rtt_us"].get<int64_t>(), 1);
+  }
+  // THEN a second later nothing is told, since that is too often
+  collector->sample(11 * kSecondNs, ::getpid(), events);
+  EXPECT_EQ(events.rows.size(), 1U);
 }
 
 TEST(collector, gpus_are_sampled_one_by_one_and_what_one_cannot_tell_is_left_out) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <map>
-#include <set>
 #include <utility>
 
 #include "supervise/collectors/collector.h"
@@ -12,20 +11,13 @@
 namespace paramedic::supervise {
 namespace {
 
-// Of a job that starts more processes than this, the first ones are sampled.
-constexpr size_t kProcessesMax = 4096;
-
-// A frozen copy of a process of the job (python/paramedic/recovery/snapshot.py): it shares its
-// memory with the process, which would be counted twice.
-constexpr const char* kStandbyName = "paramedic-stand";
-
 class ProcessTreeCollector : public Collector {
  public:
   explicit ProcessTreeCollector(const CollectorRoots& roots) : proc_(roots.proc) {}
 
   void sample(int64_t time_ns, pid_t root_pid, store::RowSink& sink) override {
     std::map<pid_t, Previous> seen;
-    for (const ProcessStat& process : tree(root_pid)) {
+    for (const ProcessStat& process : job_processes(proc_, root_pid)) {
       sample_process(time_ns, process, sink);
       const uint64_t ticks = process.user_ticks + process.system_ticks;
       seen[process.pid] = {process.start_ticks, ticks, time_ns};
@@ -39,28 +31,6 @@ class ProcessTreeCollector : public Collector {
     uint64_t cpu_ticks = 0;
     int64_t time_ns = 0;
   };
-
-  // The root, its descendants, and its process group: who has lost his parent is still in that.
-  [[nodiscard]] std::vector<ProcessStat> tree(pid_t root_pid) const {
-    std::multimap<pid_t, ProcessStat> by_parent;
-    std::vector<ProcessStat> found;
-    std::set<pid_t> known;
-    for (const pid_t pid : list_processes(proc_)) {
-      const auto process = read_process(proc_, pid);
-      if (!process) continue;  // it ended meanwhile
-      if (process->name == kStandbyName) continue;
-      by_parent.emplace(process->parent, *process);
-      const bool is_start = process->pid == root_pid || process->group == root_pid;
-      if (is_start && known.insert(pid).second) found.push_back(*process);
-    }
-    for (size_t i = 0; i < found.size() && found.size() < kProcessesMax; ++i) {
-      const auto [first, last] = by_parent.equal_range(found[i].pid);
-      for (auto child = first; child != last; ++child) {
-        if (known.insert(child->second.pid).second) found.push_back(child->second);
-      }
-    }
-    return found;
-  }
 
   void sample_process(int64_t time_ns, const ProcessStat& process, store::RowSink& sink) const {
     const auto emit = [&](const char* name, double value) {

@@ -10,6 +10,7 @@ warning.
 
 import argparse
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Dict, List, NamedTuple, Optional, Tuple
 
 HERE = Path(__file__).resolve().parent
+TOOLS = HERE / "tools"
 ROOT = HERE.parents[2]
 CASES = HERE / "cases"
 # The program under test, as in tests/e2e.
@@ -35,6 +37,11 @@ LOUD = ("error", "warning")
 # A machine that is too small is a true warning about any job of these; it is nobody's fault.
 ALWAYS_FINE = {"cpu_oversubscription"}
 GRACE_SECONDS = 20.0
+# What a case may need of the machine (`needs`), and the program that says whether it is there.
+NEEDS = {
+    "ranks apart": [str(TOOLS / "ranks_apart.py"), "--check"],
+    "memory group": [str(TOOLS / "in_memory_group.py"), "--check"],
+}
 SHOW_SECONDS_MAX = 60.0
 # Marks the processes of a case, so that none is left behind.
 TOKEN = "PARAMEDIC_MATRIX_CASE"
@@ -51,6 +58,26 @@ class Case:
 
     def __getitem__(self, field: str) -> Any:
         return self.fields.get(field)
+
+    def start(self) -> List[str]:
+        """The command; {tools} stands for the folder of programs that cases share."""
+        return [word.replace("{tools}", str(TOOLS)) for word in self["start"]]
+
+    def why_not_here(self) -> Optional[str]:
+        """What this machine does not let us do, and the case needs."""
+        need = self["needs"]
+        return None if need is None else _why_not(need)
+
+
+@functools.lru_cache(maxsize=None)
+def _why_not(need: str) -> Optional[str]:
+    check = NEEDS[need]
+    tried = subprocess.run(
+        [sys.executable, *check], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if tried.returncode == 0:
+        return None
+    return tried.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
 
 
 class Outcome(NamedTuple):
@@ -173,7 +200,7 @@ def run_case(case: Case, work: Path, slow: float = 1.0) -> Outcome:
     place = ["--dir", str(runs)]
     started = time.time()
     running = subprocess.Popen(
-        [str(PARAMEDIC), "run", "--name", "job", *place, "--", *case["start"]],
+        [str(PARAMEDIC), "run", "--name", "job", *place, "--", *case.start()],
         cwd=job,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -227,6 +254,9 @@ def judge(
     hits = [finding for finding in loud if finding["id"] in wanted]
     if not hits:
         return [*problems, f"nothing of {sorted(wanted)} was found"], None
+    says = case["expect_says"]
+    if says is not None and not any(says in finding["message"] for finding in hits):
+        problems.append(f"{says} is not said: {describe(hits[0])}")
     rank = case["rank"]
     if rank is not None and not any(finding["rank"] == rank for finding in hits):
         problems.append(f"rank {rank} is not named: {describe(hits[0])}")
@@ -268,7 +298,13 @@ def main() -> int:
     if not cases:
         parser.error("no case matches")
     failed = 0
+    skipped = 0
     for case in cases:
+        why_not = case.why_not_here()
+        if why_not is not None:
+            skipped += 1
+            print(f"skipped {case.name}: {why_not}", flush=True)
+            continue
         with tempfile.TemporaryDirectory() as temporary:
             work = options.keep / case.name if options.keep else Path(temporary) / "case"
             shutil.rmtree(work, ignore_errors=True)
@@ -281,7 +317,8 @@ def main() -> int:
               f"{outcome.wall_s:6.1f} s{delay}", flush=True)  # fmt: skip
         for problem in outcome.problems:
             print(f"       {problem}", flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed")
+    ran = len(cases) - skipped
+    print(f"{ran - failed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
