@@ -14,7 +14,8 @@ class Job {
   void take(const store::CollectiveRow& row) { groups_.take(row); }
   void take(const store::MetricRow& row) {
     if (row.name != "cgroup_oom_kills") return;
-    if (oom_kills_first_ < 0) oom_kills_first_ = row.value;
+    // A job that changes its group begins at another count.
+    has_oom_kills_ = has_oom_kills_ || (oom_kills_ >= 0 && row.value > oom_kills_);
     oom_kills_ = row.value;
   }
   void look(const Moment& moment) {
@@ -27,14 +28,14 @@ class Job {
   // Of the last look.
   [[nodiscard]] int64_t time_ns() const { return time_ns_; }
   // The kernel has killed a process of the job's control group for want of memory.
-  [[nodiscard]] bool has_oom_kills() const { return oom_kills_ > oom_kills_first_; }
+  [[nodiscard]] bool has_oom_kills() const { return has_oom_kills_; }
 
  private:
   Ranks ranks_;
   Groups groups_;
   int64_t time_ns_ = 0;
-  double oom_kills_first_ = -1;
   double oom_kills_ = -1;
+  bool has_oom_kills_ = false;
 };
 
 }  // namespace paramedic::cluster
