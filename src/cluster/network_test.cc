@@ -152,13 +152,17 @@ std::function<Way(int, int)> everywhere(Way way) {
   return [=](int, int) { return way; };
 }
 
+bool says(const rules::Finding& finding, const std::string& word) {
+  return finding.message.find(word) != std::string::npos;
+}
+
 TEST(network, a_rank_whose_link_is_narrow_is_named_with_its_rate) {
   Network network(4, of_rank(2, {0.05, 12e6}));
   network.run(20, {20, 90, 1e6, 0});
   const auto found = network.found();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].rank, 2);
-  EXPECT_EQ(found[0].kind, "bandwidth");
+  EXPECT_TRUE(says(found[0], "bandwidth"));
   EXPECT_EQ(found[0].message,
             "the network of rank 2 has too little bandwidth: with all ranks there, 90 of 110 ms of "
             "each step pass in exchanges");
@@ -174,7 +178,7 @@ TEST(network, a_rank_that_is_far_away_is_named_with_its_round_trip) {
   const auto found = network.found();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].rank, 1);
-  EXPECT_EQ(found[0].kind, "latency");
+  EXPECT_TRUE(says(found[0], "latency"));
   EXPECT_EQ(found[0].evidence[0],
             "a packet and its answer take at least 40.00 ms, those between the other ranks 0.05 "
             "ms");
@@ -185,7 +189,7 @@ TEST(network, a_network_that_is_narrow_for_all_ranks_is_nobodys_link) {
   network.run(20, {20, 90, 1e6, 0});
   ASSERT_EQ(network.found().size(), 1U);
   EXPECT_FALSE(network.found()[0].rank);
-  EXPECT_EQ(network.found()[0].kind, "bandwidth");
+  EXPECT_TRUE(says(network.found()[0], "bandwidth"));
 }
 
 TEST(network, two_ranks_that_are_far_from_each_other_are_not_told_apart) {
@@ -193,7 +197,7 @@ TEST(network, two_ranks_that_are_far_from_each_other_are_not_told_apart) {
   network.run(20, {20, 60, 1e5, 0});
   ASSERT_EQ(network.found().size(), 1U);
   EXPECT_FALSE(network.found()[0].rank);
-  EXPECT_EQ(network.found()[0].kind, "latency");
+  EXPECT_TRUE(says(network.found()[0], "latency"));
 }
 
 TEST(network, a_long_exchange_over_a_good_network_is_not_its_fault) {
@@ -235,7 +239,7 @@ TEST(network, calls_of_different_size_tell_bytes_from_round_trips) {
     }
     ASSERT_EQ(network.found().size(), 1U) << is_narrow;
     EXPECT_EQ(network.found()[0].rank, 0);
-    EXPECT_EQ(network.found()[0].kind, is_narrow ? "bandwidth" : "latency");
+    EXPECT_TRUE(says(network.found()[0], is_narrow ? "bandwidth" : "latency"));
     EXPECT_EQ(network.found()[0].evidence[1],
               is_narrow ? "all_reduce takes 6.0 ms for 40 bytes and 90.0 ms for 1000000: 6.0 ms a "
                           "call and 84.0 ms a megabyte"

@@ -296,7 +296,6 @@ class NetworkBottleneck : public Watch {
     if (exchanging.last_step >= 0) finding.last_step = exchanging.last_step;
     finding.value = exchanging.share;
     finding.threshold = kShareMin;
-    finding.kind = is_latency ? "latency" : "bandwidth";
     finding.confidence = verdict.ranks.empty() ? 0.8 : 0.9;
     const std::string whose = verdict.ranks.empty() ? "between the ranks"
                               : verdict.ranks.size() == 1

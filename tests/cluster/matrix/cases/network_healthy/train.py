@@ -1,12 +1,12 @@
+import gc
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-def main():
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+def train(rank):
     torch.manual_seed(0)
     model = DDP(nn.Sequential(nn.Linear(64, 700), nn.ReLU(), nn.Linear(700, 300), nn.Tanh()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -19,6 +19,14 @@ def main():
         optimizer.step()
         if step % 100 == 0:
             print(f"rank {rank} step {step} loss {loss.item():.4f}", flush=True)
+
+
+def main():
+    dist.init_process_group("gloo")
+    train(dist.get_rank())
+    # As in tests/cluster/jobs/weights.py: else a thread of gloo outlives Python.
+    gc.collect()
+    dist.barrier()
     dist.destroy_process_group()
 
 

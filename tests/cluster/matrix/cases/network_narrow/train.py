@@ -1,17 +1,17 @@
+import gc
+
 import torch
 import torch.distributed as dist
 import torch.nn as nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-def main():
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+def train(rank):
     torch.manual_seed(0)
     model = DDP(nn.Sequential(nn.Linear(64, 700), nn.ReLU(), nn.Linear(700, 300), nn.Tanh()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(rank)
-    for step in range(150):
+    for step in range(200):
         x = torch.randn(64, 64, generator=generator)
         loss = (model(x)[:, 0] - x.mean(1)).square().mean()
         optimizer.zero_grad()
@@ -19,6 +19,14 @@ def main():
         optimizer.step()
         if step % 10 == 0:
             print(f"rank {rank} step {step} loss {loss.item():.4f}", flush=True)
+
+
+def main():
+    dist.init_process_group("gloo")
+    train(dist.get_rank())
+    # As in tests/cluster/jobs/weights.py: else a thread of gloo outlives Python.
+    gc.collect()
+    dist.barrier()
     dist.destroy_process_group()
 
 
