@@ -43,6 +43,10 @@ class Job {
                       nice, ranks_));
   }
 
+  void metric(int32_t pid, const std::string& name, double value) {
+    cluster_->on_metric({now_ns_, pid, name, value});
+  }
+
   // `work`: of (rank, beat). `seen`: of a rank.
   void run(int beats, const std::function<Work(int, int)>& work,
            const std::function<std::vector<Seen>(int)>& seen = {}) {
@@ -198,6 +202,21 @@ TEST(pace, a_rank_that_the_kernel_starves_is_named_without_a_line) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].rank, 1);
   EXPECT_FALSE(found[0].where);
+}
+
+TEST(pace, who_takes_the_core_of_a_rank_is_a_noisy_neighbour) {
+  Job job(2);
+  // GIVEN a machine of 2 cores, of which the job has 80 % of one
+  job.metric(0, "machine_cores", 2);
+  job.metric(0, "machine_cpu_percent", 100);
+  job.metric(1000, "cpu_percent", 50);
+  job.metric(1001, "cpu_percent", 30);
+  job.run(120, [](int rank, int) { return rank == 1 ? Work{150, 110, 0} : Work{45, 5, 0}; });
+  const auto found = job.found("straggler");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].evidence[1],
+            "a noisy neighbour: processes outside of the job use 1.2 of the machine's 2 cores");
 }
 
 TEST(pace, what_costs_the_job_little_is_no_straggler) {

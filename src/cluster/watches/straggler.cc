@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cluster/median.h"
+#include "cluster/neighbours.h"
 #include "cluster/pace.h"
 #include "cluster/turns.h"
 #include "cluster/watch.h"
@@ -39,6 +40,7 @@ constexpr size_t kParts = 4;  // of the span: the same rank leads in each of the
 // then on behalf of all: a checkpoint, an evaluation, a report.
 constexpr double kHabit = 0.12;
 constexpr double kSideJobHabit = 0.30;  // where it is seen to be one of these
+constexpr double kNoisyCores = 0.5;     // used by others than the job, worth a word
 constexpr double kExplained = 0.25;     // of the excess, by the line that is named
 
 // Who is first, and by how much; milliseconds a beat.
@@ -207,6 +209,7 @@ class Straggler : public Watch {
   using Watch::Watch;
 
   void on_event(const store::EventRow& row) override { pace_.on_event(row); }
+  void on_metric(const store::MetricRow& row) override { neighbours_.on_metric(row); }
 
   void tick(const Moment& moment) override {
     if (moment.time_ns < next_look_ns_) return;
@@ -295,6 +298,12 @@ class Straggler : public Watch {
           "{:.0f} ms a step more than the others {}{}", std::min(cause.ms, lead.own), doing(cause),
           is_named ? fmt::format(" at {}:{}", cause.where.file, cause.where.line) : ""));
     }
+    if (cause.kind == "contended" && neighbours_.cores_used() >= kNoisyCores) {
+      finding.evidence.push_back(
+          fmt::format("a noisy neighbour: processes outside of the job use {:.1f} of the machine's "
+                      "{:.0f} cores",
+                      neighbours_.cores_used(), neighbours_.cores()));
+    }
     finding.evidence.push_back(fmt::format(
         "over {} steps it cost the job {:.1f} of {:.1f} s, {:.0f} deviations from the median",
         span.beats, cost_ms / 1000, span.wall_ms / 1000, std::min(lead.z, 999.0)));
@@ -340,6 +349,7 @@ class Straggler : public Watch {
   }
 
   Pace pace_;
+  Neighbours neighbours_;
   int64_t seen_ = 0;
   int64_t now_ns_ = 0;
   int64_t next_look_ns_ = 0;

@@ -127,6 +127,7 @@ TEST_F(CollectorTest, machine_gives_busy_and_waiting_shares_and_memory) {
   proc("stat", "cpu  130 0 110 740 120 0 0 0 0 0\ncpu0 1 1 1 1\n");
   collector->sample(2 * kSecondNs, 100, metrics);
   EXPECT_DOUBLE_EQ(metrics.values["machine_cpu_percent"], 40);
+  EXPECT_EQ(metrics.values["machine_cores"], 1);
   EXPECT_DOUBLE_EQ(metrics.values["machine_iowait_percent"], 20);
   EXPECT_EQ(metrics.values["machine_memory_bytes"], 1000 * 1024);
   EXPECT_EQ(metrics.values["machine_memory_available_bytes"], 400 * 1024);

@@ -31,7 +31,10 @@ class MachineCollector : public Collector {
   explicit MachineCollector(const CollectorRoots& roots) : proc_(roots.proc) {}
 
   void sample(int64_t time_ns, pid_t, store::RowSink& sink) override {
-    if (const auto text = read_small_file(proc_ + "/stat")) sample_cpu(time_ns, *text, sink);
+    if (const auto text = read_small_file(proc_ + "/stat")) {
+      sample_cores(time_ns, *text, sink);
+      sample_cpu(time_ns, *text, sink);
+    }
     const auto memory = read_small_file(proc_ + "/meminfo");
     if (!memory) return;
     constexpr double kBytes = 1024;
@@ -45,6 +48,15 @@ class MachineCollector : public Collector {
   }
 
  private:
+  // "cpu0", "cpu1", …: a line for each core that is on.
+  static void sample_cores(int64_t time_ns, const std::string& text, store::RowSink& sink) {
+    double cores = 0;
+    for (size_t at = text.find("\ncpu"); at != std::string::npos; at = text.find("\ncpu", at + 1)) {
+      cores += 1;
+    }
+    if (cores > 0) sink.on_metric({time_ns, 0, "machine_cores", cores});
+  }
+
   void sample_cpu(int64_t time_ns, const std::string& text, store::RowSink& sink) {
     const auto ticks = parse_cpu_line(text);
     if (!ticks) return;

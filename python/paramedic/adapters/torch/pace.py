@@ -15,7 +15,7 @@ import functools
 import gc
 import os
 import sys
-from _thread import get_ident
+from _thread import get_ident, get_native_id
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -28,6 +28,10 @@ from paramedic.adapters.torch.source import Source, place, where
 
 REPORT_NS = 1_000_000_000
 BEATS_MAX = 512  # of an event
+# Threads that are looked at, once a second, 15 µs each; and the part of the training thread's time
+# that one has to compute for it to be one that computes with it.
+THREADS_MAX = 32
+WORKER_SHARE = 0.3
 # The clock of the thread costs 2 µs: of passes shorter than this, one in so many asks it.
 LONG_PASS_NS = 2_000_000
 SHORT_PASSES = 4
@@ -82,6 +86,8 @@ class Pace:
         self._report_ns = 0
         self._reported_ns = 0
         self._schedule: Tuple[int, int] = (0, 0)
+        # By the number of the thread: as `_schedule` told it last.
+        self._workers: Dict[str, Tuple[int, int]] = {}
 
     def _begin(self) -> None:
         """The ring is open: in a job of several ranks the clocks start."""
@@ -187,6 +193,7 @@ class Pace:
     def _first_beat(self, now: int) -> None:
         self._clear(now)
         self._schedule = _schedule()
+        self._workers_delay(0)
         self._profile.start()
         self._session.event("pace_begins", self._standing())
 
@@ -198,13 +205,14 @@ class Pace:
 
     def _report(self, now: int) -> None:
         cpu, delay = _schedule()
+        own_cpu, own_delay = cpu - self._schedule[0], delay - self._schedule[1]
         fields: Dict[str, Any] = {
             "first": self._beats - len(self._self_us),
             "self_us": self._self_us,
             "wait_us": self._wait_us,
             "wall_ms": _ms(now - self._reported_ns),
-            "cpu_ms": _ms(cpu - self._schedule[0]),
-            "delay_ms": _ms(delay - self._schedule[1]),
+            "cpu_ms": _ms(own_cpu),
+            "delay_ms": _ms(max(own_delay, self._workers_delay(own_cpu))),
             "backward_cpu_ms": _ms(self._backward_cpu_ns),
             "gc_ms": _ms(self._gc_ns),
             "gc_count": self._gc_count,
@@ -213,6 +221,27 @@ class Pace:
         self._session.event("pace", fields)
         self._schedule = cpu, delay
         self._clear(now)
+
+    def _workers_delay(self, cpu: int) -> int:
+        """How long a thread that computes with this one wanted a core and had none, since the last
+        call: at the end of each loop that they share, all wait for the last one. ns.
+
+        Args:
+            cpu: what the training thread has computed since then.
+        """
+        if self._session.torch.get_num_threads() < 2:
+            return 0
+        own, longest = str(get_native_id()), 0
+        workers: Dict[str, Tuple[int, int]] = {}
+        for name in os.listdir("/proc/self/task")[:THREADS_MAX]:
+            if name == own:
+                continue
+            workers[name] = now = _schedule(name)
+            before = self._workers.get(name)
+            if before is not None and now[0] - before[0] >= WORKER_SHARE * cpu:
+                longest = max(longest, now[1] - before[1])
+        self._workers = workers
+        return longest
 
     def _standing(self) -> Dict[str, Any]:
         """What this process may use of the machine."""
@@ -263,11 +292,13 @@ def _ms(ns: int) -> float:
     return round(ns / 1e6, 2)
 
 
-def _schedule() -> Tuple[int, int]:
-    """(ns on a core, ns in which it wanted one and had none) of the calling thread; proc(5)."""
+def _schedule(thread: str = "") -> Tuple[int, int]:
+    """(ns on a core, ns in which it wanted one and had none) of a thread of this process, by
+    default the calling one; proc(5)."""
+    path = f"/proc/self/task/{thread}/schedstat" if thread else "/proc/thread-self/schedstat"
     try:
-        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+        with open(path, encoding="ascii") as file:
             cpu, delay = file.read().split()[:2]
         return int(cpu), int(delay)
     except (OSError, ValueError):
-        return thread_time_ns(), 0
+        return (0, 0) if thread else (thread_time_ns(), 0)
