@@ -289,6 +289,14 @@ TEST(pace, a_duty_that_goes_round_among_the_ranks_is_well_so) {
   }
 }
 
+TEST(pace, loaders_that_fall_behind_at_different_steps_are_no_turns) {
+  Job job(4);
+  job.run(
+      400, [](int rank, int beat) { return steady(beat % 4 == rank ? 120 : 40); },
+      [](int) { return std::vector<Seen>{{"data", 14, 0.2, true}, {"forward", 20, 0.2}}; });
+  EXPECT_EQ(job.loud(), 0U);
+}
+
 TEST(pace, batches_of_uneven_length_are_no_turns) {
   for (int seed = 0; seed < 20; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
+#include <string_view>
 
 #include "cluster/median.h"
 
@@ -79,12 +81,12 @@ void name_line(const PaceSpan& span, double cost_a_beat_ms, Turns& turns) {
   turns.where = {};
 }
 
-// Milliseconds a beat, over all ranks, at checkpoints and evaluations.
-double side_jobs_ms(const PaceSpan& span) {
+// Milliseconds a beat, over all ranks, at work of these kinds.
+double time_at(const PaceSpan& span, std::initializer_list<std::string_view> kinds) {
   double ms = 0;
   for (const RankPace& rank : span.ranks) {
     for (const PaceLine& line : rank.lines) {
-      if (line.kind == "checkpoint" || line.kind == "validation") ms += line.ms;
+      if (std::find(kinds.begin(), kinds.end(), line.kind) != kinds.end()) ms += line.ms;
     }
   }
   return ms;
@@ -133,7 +135,10 @@ std::optional<Turns> turns_in(const PaceSpan& span) {
     return std::nullopt;
   }
   const double cost_a_beat_ms = turns.cost_ms / beats;
-  const bool is_side_job = side_jobs_ms(span) > kExplained * cost_a_beat_ms;
+  // Loaders fall behind now on one rank, now on another one: that is input_bottleneck's to judge.
+  if (time_at(span, {"data"}) > kExplained * cost_a_beat_ms) return std::nullopt;
+  const bool is_side_job =
+      time_at(span, {"checkpoint", "validation"}) > kExplained * cost_a_beat_ms;
   if (habit_of(cost) < (is_side_job ? kSideJobHabit : kHabit)) return std::nullopt;
   turns.beats = static_cast<double>(slow.size()) / beats;
   turns.slow_ms = median_of(std::move(slow));
