@@ -1,7 +1,8 @@
-// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status.
+// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status. And paths.
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "base/toml.h"
 
 namespace paramedic {
@@ -41,6 +42,13 @@ TEST(Toml, an_error_names_file_line_and_column) {
   const Status status = parse_toml("a = 1\nb = [", "paramedic.toml").status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(status.message().starts_with("paramedic.toml:2:")) << status.message();
+}
+
+TEST(Path, the_base_name_is_what_stands_behind_the_last_slash) {
+  EXPECT_EQ(base_name("/job/src/train.py"), "train.py");
+  EXPECT_EQ(base_name("train.py"), "train.py");
+  EXPECT_EQ(base_name("runs/"), "");
+  EXPECT_EQ(base_name(""), "");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "diagnose/category.h"
 
 namespace paramedic::cli {
@@ -42,8 +43,7 @@ std::string failure_line(const Json& failure) {
   std::string text = cause_of(failure);
   if (const Json where = part_of(failure, "where"); where.is_object()) {
     const std::string file = string_or(where, "file", "");
-    text += fmt::format(" · {}:{}", file.substr(file.find_last_of('/') + 1),
-                        integer_or(where, "line", 0));
+    text += fmt::format(" · {}:{}", base_name(file), integer_or(where, "line", 0));
   }
   if (const std::string stage = string_or(failure, "stage", "unknown"); stage != "unknown") {
     text += " · stage " + stage;

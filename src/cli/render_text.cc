@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/path.h"
 #include "cli/failure_view.h"
 #include "cli/plot.h"
 
@@ -359,7 +360,7 @@ std::string repair_text(const store::RepairRow& row) {
   std::string text = row.step < 0 ? "" : fmt::format("step {}  ", row.step);
   text += fmt::format("rank {}  {} by {}  ", row.rank, clean(row.kind), clean(row.by));
   if (!row.file.empty()) {
-    text += fmt::format("{}:{} ", clean(row.file.substr(row.file.find_last_of('/') + 1)), row.line);
+    text += fmt::format("{}:{} ", clean(base_name(row.file)), row.line);
   }
   text += fmt::format("{}  {:.1f} ms", clean(row.exception), row.took_ms);
   if (!row.patch.empty()) text += "  " + clean(row.patch);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/file.h"
+#include "base/path.h"
 
 namespace paramedic::cli {
 namespace {
@@ -311,8 +312,7 @@ Result<Report> build_report(store::RunReader& reader, double now) {
   Report report;
   report.info = reader.info();
   report.now = now;
-  const std::string& dir = report.info.dir;
-  report.name = dir.substr(dir.find_last_of('/') + 1);
+  report.name = base_name(report.info.dir);
   PARAMEDIC_TRY(read_problems(reader, report));
   report.failure_place = place_of(report.info.failure);
   if (report.failure_place) report.failure_quote = quote_source(*report.failure_place, report.info);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "supervise/fd.h"
 
 namespace paramedic::cli {
@@ -87,7 +88,7 @@ Result<std::string> edit_source(const std::string& path, int line, const std::st
   PARAMEDIC_ASSIGN(const std::string text, files.read(path));
   const ScratchFolder folder;
   if (!folder.is_made()) return io_error("cannot make a folder for a while in " + folder.path());
-  const std::string copy = folder.path() + "/" + path.substr(path.find_last_of('/') + 1);
+  const std::string copy = fmt::format("{}/{}", folder.path(), base_name(path));
   PARAMEDIC_TRY(files.write_atomically(copy, as_bytes(text)));
   // Through the shell, since EDITOR may hold options; the paths come as its arguments.
   const std::string call = fmt::format("{} +{} \"$1\"", editor, line);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/path.h"
 #include "cli/failure_view.h"
 #include "cli/render_text.h"
 #include "cli/report.h"
@@ -64,7 +65,7 @@ std::string render_summary(const supervise::JobOutcome& outcome,
     text += prefix + paint(Style::kError, "why") + " " + clean(failure_line(info->failure)) + "\n";
   }
   if (outcome.run_dir.empty()) return text;
-  const std::string name = outcome.run_dir.substr(outcome.run_dir.find_last_of('/') + 1);
+  const std::string name(base_name(outcome.run_dir));
   // A run outside the default folder is named by its path, which is right from anywhere.
   const bool is_default = outcome.run_dir == "paramedic-runs/" + name ||
                           (info && outcome.run_dir == info->cwd + "/paramedic-runs/" + name);

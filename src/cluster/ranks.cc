@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/path.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -171,7 +172,7 @@ bool is_inside(const std::vector<store::CallSite>& stack, const std::string& fun
 
 std::string place(const store::CallSite& site) {
   if (site.line <= 0) return "a line that is not known";
-  return fmt::format("{}:{}", site.file.substr(site.file.find_last_of('/') + 1), site.line);
+  return fmt::format("{}:{}", base_name(site.file), site.line);
 }
 
 }  // namespace paramedic::cluster

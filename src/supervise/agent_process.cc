@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/path.h"
 #include "supervise/control_server.h"
 #include "supervise/crash_desk.h"
 #include "supervise/process.h"
@@ -155,7 +156,7 @@ std::string finding_line(const rules::Finding& finding, const std::string& run_d
   const std::string at = finding.step ? fmt::format(" at step {}", *finding.step) : "";
   return fmt::format("{}{} {}{}{}: {} (show: paramedic show {})", paint,
                      rules::severity_name(finding.severity), finding.id, color ? "\033[0m" : "", at,
-                     finding.message, run_dir.substr(run_dir.find_last_of('/') + 1));
+                     finding.message, base_name(run_dir));
 }
 
 void say(const std::string& text) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/path.h"
 namespace paramedic::supervise {
 namespace {
 
@@ -46,10 +47,7 @@ void CrashDesk::tick() {
   notifier_.reap();
 }
 
-std::string CrashDesk::run_name() const {
-  const std::string& dir = agent_.info().dir;
-  return dir.substr(dir.find_last_of('/') + 1);
-}
+std::string CrashDesk::run_name() const { return std::string(base_name(agent_.info().dir)); }
 
 void CrashDesk::on_remedy(const recovery::Crash& crash, const recovery::Remedy& remedy) {
   if (remedies_told_ >= kRemediesTold) return;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "cluster/lint/launch_line.h"
 #include "cluster/lint/read_setting.h"
 #include "supervise/host_facts.h"
@@ -29,13 +30,13 @@ constexpr int64_t kPortsNs = 1'000'000'000;
 // Looking through all processes of a machine may take this part of one core at most.
 constexpr int64_t kLookShare = 50;
 
-std::string program_of(const std::vector<std::string>& words) {
-  return words.empty() ? "" : words[0].substr(words[0].find_last_of('/') + 1);
+std::string_view program_of(const std::vector<std::string>& words) {
+  return words.empty() ? std::string_view() : base_name(words[0]);
 }
 
 // Whoever ranks are, they are programs in Python; shells and `env` carry the variables onwards.
 bool is_python(const std::vector<std::string>& words) {
-  const std::string program = program_of(words);
+  const std::string_view program = program_of(words);
   return program.starts_with("python") || program.starts_with("pypy");
 }
 
@@ -50,7 +51,7 @@ std::string link_target(const std::string& path) {
 std::string shell_script(const std::string& proc_root, int32_t pid,
                          const std::vector<std::string>& words) {
   constexpr std::array kShells = {"bash", "sh", "dash", "zsh", "ksh"};
-  const std::string program = program_of(words);
+  const std::string_view program = program_of(words);
   if (std::find(kShells.begin(), kShells.end(), program) == kShells.end()) return "";
   const auto script = std::find_if(words.begin() + 1, words.end(), [](const std::string& word) {
     return !word.starts_with('-') && !word.starts_with('+');
@@ -62,7 +63,7 @@ std::string shell_script(const std::string& proc_root, int32_t pid,
   // 10.
   for (const char* descriptor : {"/fd/255", "/fd/10"}) {
     const std::string open = link_target(folder + descriptor);
-    if (open.ends_with(script->substr(script->find_last_of('/') + 1))) return open;
+    if (open.ends_with(base_name(*script))) return open;
   }
   return link_target(folder + "/cwd") + "/" + *script;
 }

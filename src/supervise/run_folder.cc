@@ -10,6 +10,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "base/path.h"
 #include "record/format.h"
 
 namespace paramedic::supervise {
@@ -21,11 +22,6 @@ constexpr int kNameTriesMax = 1000;
 // A node's ranks each make a ring; with less room than this the run folder is the safer place.
 constexpr uint64_t kRingsMin = 16;
 constexpr const char* kSharedMemory = "/dev/shm";
-
-std::string_view base_name(std::string_view path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 // The part of the command that tells people which run this is.
 std::string_view label_of(const std::vector<std::string>& command) {

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/path.h"
+
 namespace paramedic::supervise {
 
 std::string why_nothing_seen(const std::vector<std::string>& command) {
   const auto is_python = [](const std::string& word) {
-    return std::string_view(word).substr(word.find_last_of('/') + 1).starts_with("python");
+    return base_name(word).starts_with("python");
   };
   const auto python = std::find_if(command.begin(), command.end(), is_python);
   if (python == command.end()) {

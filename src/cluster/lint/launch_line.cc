@@ -5,6 +5,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "base/path.h"
+
 namespace paramedic::cluster {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr std::array<std::string_view, 5> kFlags = {"standalone", "module", "no-
                                                     "use-env"};
 
 bool is_launcher_word(std::string_view word) {
-  const std::string_view name = word.substr(word.find_last_of('/') + 1);
+  const std::string_view name = base_name(word);
   return name == "torchrun" || name == "torch.distributed.run" ||
          name == "torch.distributed.launch";
 }
