@@ -6,8 +6,8 @@
 #include <array>
 #include <limits>
 
+#include "base/path.h"
 #include "diagnose/judge.h"
-#include "recovery/policies.h"
 
 namespace paramedic::recovery {
 namespace {
@@ -101,6 +101,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+std::string code_of(const Frame& frame) {
+  for (const SourceLine& line : frame.source) {
+    if (line.number == frame.line) return line.text;
+  }
+  return "";
+}
+
 // The exceptions of the printed traceback, the one that was raised first in front.
 std::vector<diagnose::Exception> chain_of(const Crash& crash) {
   diagnose::TracebackParser parser;
@@ -113,6 +120,9 @@ std::vector<diagnose::Exception> chain_of(const Crash& crash) {
     chain.emplace_back();
     chain.back().type = crash.exception;
     chain.back().message = crash.message;
+    for (const Frame& frame : crash.frames) {
+      chain.back().frames.push_back({frame.file, frame.line, frame.function, code_of(frame)});
+    }
   }
   return chain;
 }
@@ -185,15 +195,18 @@ Fault Crash::fault() const {
   return fault;
 }
 
-Json Crash::verdict() const {
+diagnose::Verdict Crash::judged() const {
   diagnose::LiveCrash live;
   live.chain = chain_of(*this);
   live.rank = rank;
   live.step = step.value_or(-1);
-  Json verdict = diagnose::to_json(diagnose::judge(std::move(live)));
+  return diagnose::judge(std::move(live));
+}
+
+Json Crash::verdict() const {
+  Json verdict = diagnose::to_json(judged());
   // What the process told is exact; the printed traceback may be cut.
   verdict["title"] = message.empty() ? exception : exception + ": " + message;
-  verdict["stage"] = diagnose::name(stage_of(*this));
   verdict["first_failing_rank"] = rank;
   verdict["ranks"] = Json::array({rank});
   verdict["exception"] = {{"type", exception}, {"message", message}};
@@ -209,8 +222,7 @@ Json Crash::verdict() const {
 std::string place_text(const Crash& crash) {
   const Frame* place = crash.place();
   if (place == nullptr) return "";
-  const std::string file = place->file.substr(place->file.find_last_of('/') + 1);
-  return fmt::format("{}:{} in {}", file, place->line, place->function);
+  return fmt::format("{}:{} in {}", base_name(place->file), place->line, place->function);
 }
 
 }  // namespace paramedic::recovery

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "diagnose/verdict.h"
 
 namespace paramedic::recovery {
 
@@ -70,7 +71,9 @@ struct Crash {
   // The crashed frame; nothing when the crash has no frame of the job's own files.
   [[nodiscard]] const Frame* place() const { return frames.empty() ? nullptr : &frames.back(); }
   [[nodiscard]] Fault fault() const;
-  // As contract.md has it under `failure`: judged by its traceback.
+  // What `diagnose` would say of the printed traceback: the category, the stage.
+  [[nodiscard]] diagnose::Verdict judged() const;
+  // As contract.md has it under `failure`.
   [[nodiscard]] Json verdict() const;
 };
 

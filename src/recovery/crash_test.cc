@@ -63,6 +63,24 @@ TEST(Crash, verdict_of_a_crash_without_a_traceback_goes_by_its_exception) {
   EXPECT_EQ(crash.verdict()["category"], "division_by_zero");
 }
 
+TEST(Crash, stage_is_told_by_the_traceback_else_by_the_frames) {
+  const auto stage_of = [](const std::string& code) {
+    Crash crash;
+    crash.exception = "ValueError";
+    crash.frames = {{"/job/main.py", "work", 7, false, {{7, code}}, {}}};
+    const diagnose::Stage by_frames = crash.judged().stage;
+    crash.traceback =
+        "Traceback (most recent call last):\n  File \"/job/main.py\", line 7, in work\n    " +
+        code + "\nValueError\n";
+    EXPECT_EQ(crash.judged().stage, by_frames) << code;
+    return by_frames;
+  };
+  EXPECT_EQ(stage_of("torch.save(model, path)"), diagnose::Stage::kCheckpoint);
+  EXPECT_EQ(stage_of("loss.backward()"), diagnose::Stage::kTrain);
+  EXPECT_EQ(stage_of("for batch in loader:"), diagnose::Stage::kData);
+  EXPECT_EQ(stage_of("x = 1"), diagnose::Stage::kUnknown);
+}
+
 TEST(Crash, fields_of_another_type_and_out_of_range_are_left_at_their_defaults) {
   Json json = example();
   json["rank"] = -3;

@@ -184,12 +184,13 @@ bool Match::fits(const Crash& crash, const StackText& stack, Captured& captured)
   if (!has(error_numbers, crash.error_number) || !has(http_statuses, crash.http_status)) {
     return false;
   }
-  const std::string stage(diagnose::name(stage_of(crash)));
-  if (!stages.empty() && std::find(stages.begin(), stages.end(), stage) == stages.end()) {
+  if (!find_any({crash.message}, message, captured) || !find_any(stack.code, code, captured) ||
+      !find_any(stack.files, file, captured)) {
     return false;
   }
-  return find_any({crash.message}, message, captured) && find_any(stack.code, code, captured) &&
-         find_any(stack.files, file, captured);
+  if (stages.empty()) return true;
+  const std::string_view stage = diagnose::name(crash.judged().stage);
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
 }
 
 // A kind of repair and how often it is tried.

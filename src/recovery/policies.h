@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/embedded_file.h"
-#include "diagnose/category.h"
 #include "recovery/crash.h"
 #include "recovery/repair.h"
 
@@ -48,9 +47,6 @@ class Policies {
   explicit Policies(std::vector<Policy> policies);
   std::vector<Policy> policies_;
 };
-
-// In which phase of the job the crash stands, as far as its stack tells.
-diagnose::Stage stage_of(const Crash& crash);
 
 // The files of data/policies.
 std::span<const EmbeddedFile> policy_files();

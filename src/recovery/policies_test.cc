@@ -247,11 +247,13 @@ TEST(Policies, a_file_that_cannot_be_used_is_named_with_its_key) {
   }
 }
 
-TEST(Stage, is_told_by_the_stack) {
-  EXPECT_EQ(stage_of(crash_of({"E"}, "", "torch.save(m, p)")), diagnose::Stage::kCheckpoint);
-  EXPECT_EQ(stage_of(crash_of({"E"}, "", "loss.backward()")), diagnose::Stage::kTrain);
-  EXPECT_EQ(stage_of(crash_of({"E"}, "", "for b in loader:", kFetch)), diagnose::Stage::kData);
-  EXPECT_EQ(stage_of(crash_of({"E"}, "", "x = 1")), diagnose::Stage::kUnknown);
+TEST(Policies, a_number_that_is_not_finite_is_rolled_back_only_where_weights_are_trained) {
+  const std::string message = "Input contains NaN";
+  EXPECT_EQ(chosen(crash_of({"ValueError"}, message, "loss.backward()")), "not_finite rollback");
+  EXPECT_EQ(chosen(crash_of({"ValueError"}, message, "scores = validate(model)")),
+            "not_finite rollback");
+  EXPECT_EQ(chosen(crash_of({"ValueError"}, message, "torch.save(model, path)")), "none");
+  EXPECT_EQ(chosen(crash_of({"ValueError"}, message, "args = parser.parse_args()")), "none");
 }
 
 }  // namespace
