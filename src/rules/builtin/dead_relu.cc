@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "rules/rule.h"
+#include "rules/unit_rule.h"
 
 namespace paramedic::rules {
 
@@ -42,9 +42,9 @@ struct Layer {
   bool told = false;
 };
 
-class DeadRelu : public Rule {
+class DeadRelu : public UnitRule {
  public:
-  using Rule::Rule;
+  using UnitRule::UnitRule;
 
   void on_stats(const store::StatsRow& row) override {
     const ModuleFact* module = facts().hidden_units(row);
@@ -71,7 +71,7 @@ class DeadRelu : public Rule {
     sampled_ = false;
     const Learning learning = facts().learning();
     const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
-    std::vector<std::pair<double, std::string>> dead;
+    Layers dead;
     int64_t first_step = INT64_MAX;
     for (auto& [name, layer] : layers_) {
       const bool alone = std::max(layer.almost.hits(), layer.silent.hits()) >= kWindowsAlone &&
@@ -86,11 +86,15 @@ class DeadRelu : public Rule {
       if (layer.quiet.hits() > 0) first_step = std::min(first_step, layer.quiet.first_step());
     }
     if (dead.empty()) {
-      recover();
+      recover([](const std::string& layer, int64_t step) {
+        return fmt::format(
+            "units of {} were dead from step {}, but came back and the loss falls now", layer,
+            step);
+      });
       return;
     }
     std::sort(dead.begin(), dead.end());
-    tell(dead, first_step);
+    tell(dead, "dead", finding_of(dead.front().second, first_step));
   }
 
  private:
@@ -102,18 +106,12 @@ class DeadRelu : public Rule {
     return silent(layer) ? std::max(dead, layer.zero_share) : dead;
   }
 
-  void tell(const std::vector<std::pair<double, std::string>>& dead, int64_t first_step) {
-    const std::string& worst = dead.front().second;
+  Finding finding_of(const std::string& worst, int64_t first_step) {
     const Layer& layer = layers_[worst];
     Finding finding;
-    finding.severity = Severity::kWarning;
     finding.step = first_step;
-    finding.tensor = worst;
-    finding.kind = "activation";
-    finding.value = -dead.front().first;
     finding.threshold = silent(layer) ? kSilentShare : kShare;
     finding.confidence = 0.9;
-    finding.where = facts().made(worst);
     finding.message =
         silent(layer)
             ? fmt::format("{:.0f} % of the outputs of {} are zero since step {} (limit {:.0f} %)",
@@ -121,28 +119,11 @@ class DeadRelu : public Rule {
             : fmt::format(
                   "{} of {} units of {} are zero for every sample since step {} (limit {:.0f} %)",
                   layer.dead, layer.units, worst, first_step, 100 * kShare);
-    for (const auto& [share, name] : dead) {
-      finding.tensors.push_back(name);
-      finding.evidence.push_back(fmt::format("{}: {:.0f} % dead", name, -100 * share));
-    }
-    told_ = finding;
-    report(std::move(finding));
-  }
-
-  void recover() {
-    if (!told_ || told_->severity == Severity::kInfo) return;
-    if (facts().learning() != Learning::kLearns) return;
-    told_->severity = Severity::kInfo;
-    told_->message = fmt::format(
-        "units of {} were dead from step {}, but came back and the loss "
-        "falls now",
-        *told_->tensor, *told_->step);
-    report(*told_);
+    return finding;
   }
 
   bool sampled_ = false;
   std::map<std::string, Layer> layers_;
-  std::optional<Finding> told_;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "rules/rule.h"
+#include "rules/unit_rule.h"
 
 namespace paramedic::rules {
 
@@ -38,9 +38,9 @@ struct Layer {
   uint32_t units = 0;
 };
 
-class SaturatedActivation : public Rule {
+class SaturatedActivation : public UnitRule {
  public:
-  using Rule::Rule;
+  using UnitRule::UnitRule;
 
   void on_stats(const store::StatsRow& row) override {
     const ModuleFact* module = facts().hidden_units(row);
@@ -66,12 +66,12 @@ class SaturatedActivation : public Rule {
     const Learning learning = facts().learning();
     // Gates that have learnt to be open or shut are frozen too, and right.
     const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
-    std::vector<std::pair<double, std::string>> frozen;
+    Layers frozen;
     int64_t first_step = INT64_MAX;
     bool from_start = false;
     for (const auto& [name, layer] : layers_) {
       const bool born_so = saturated_from_start(layer);
-      const bool by_units = layer.frozen.hits() >= kWindows && (stuck || told_);
+      const bool by_units = layer.frozen.hits() >= kWindows && (stuck || has_told());
       if (!born_so && !by_units) continue;
       from_start = from_start || born_so;
       frozen.emplace_back(-share_of(layer), name);
@@ -79,9 +79,12 @@ class SaturatedActivation : public Rule {
     }
     std::sort(frozen.begin(), frozen.end());
     if (!frozen.empty() && (from_start || learning != Learning::kLearns)) {
-      tell(frozen, first_step);
-    } else if (told_ && learning == Learning::kLearns) {
-      recover();
+      tell(frozen, "saturated", finding_of(frozen.front().second, first_step));
+    } else {
+      recover([](const std::string& layer, int64_t step) {
+        return fmt::format("units of {} were saturated from step {}, but the loss falls now", layer,
+                           step);
+      });
     }
   }
 
@@ -96,18 +99,12 @@ class SaturatedActivation : public Rule {
                                        : static_cast<double>(layer.units_frozen) / layer.units;
   }
 
-  void tell(const std::vector<std::pair<double, std::string>>& frozen, int64_t first_step) {
-    const std::string& worst = frozen.front().second;
+  Finding finding_of(const std::string& worst, int64_t first_step) {
     const Layer& layer = layers_[worst];
     Finding finding;
-    finding.severity = Severity::kWarning;
     finding.step = first_step;
-    finding.tensor = worst;
-    finding.kind = "activation";
-    finding.value = -frozen.front().first;
     finding.threshold = saturated_from_start(layer) ? kShareFromStart : kShare;
     finding.confidence = 0.85;
-    finding.where = facts().made(worst);
     finding.message =
         saturated_from_start(layer)
             ? fmt::format(
@@ -118,25 +115,11 @@ class SaturatedActivation : public Rule {
                   "{} of {} units of {} are at the end of their range for every sample since step "
                   "{} (limit {:.0f} %)",
                   layer.units_frozen, layer.units, worst, first_step, 100 * kShare);
-    for (const auto& [share, name] : frozen) {
-      finding.tensors.push_back(name);
-      finding.evidence.push_back(fmt::format("{}: {:.0f} % saturated", name, -100 * share));
-    }
-    told_ = finding;
-    report(std::move(finding));
-  }
-
-  void recover() {
-    if (told_->severity == Severity::kInfo) return;
-    told_->severity = Severity::kInfo;
-    told_->message = fmt::format("units of {} were saturated from step {}, but the loss falls now",
-                                 *told_->tensor, *told_->step);
-    report(*told_);
+    return finding;
   }
 
   bool sampled_ = false;
   std::map<std::string, Layer> layers_;
-  std::optional<Finding> told_;
 };
 
 }  // namespace
