@@ -12,6 +12,8 @@ import sys
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from paramedic._library import is_library
+
 MAX_FRAMES = 64
 MAX_VALUES = 20_000
 MAX_ITEMS = 256  # of a container
@@ -104,7 +106,7 @@ def search(frame: Optional[FrameType]) -> Found:
             break
         for name, value in local_values(frame):
             look.look(name, value, 0)
-        if id(frame.f_globals) not in globals_seen and _is_own(frame):
+        if id(frame.f_globals) not in globals_seen and not is_library(frame.f_code.co_filename):
             globals_seen.add(id(frame.f_globals))
             for name, value in list(frame.f_globals.items()):
                 look.look(name, value, 0)
@@ -124,8 +126,3 @@ def local_values(frame: FrameType) -> List[Tuple[str, Any]]:
     if is_snapshot and sys.getrefcount(variables) <= _REFERENCES_OF_A_SNAPSHOT:
         variables.clear()
     return values
-
-
-def _is_own(frame: FrameType) -> bool:
-    name = frame.f_code.co_filename.replace("\\", "/")
-    return not ("/site-packages/" in name or "/lib/python" in name or name.startswith("<frozen"))

@@ -10,7 +10,8 @@ import os
 import sys
 from typing import List, Optional, Tuple
 
-_NOT_OURS = ("site-packages", "dist-packages")
+from paramedic._library import is_library, is_package_folder
+
 _ROOT_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
 MAX_PARENTS = 40
 
@@ -25,12 +26,11 @@ class Project:
         if root is not None and root != folder:
             self.roots.append(root)
         self.also = also
-        self._library = _library_folders()
 
     def has_folder(self, path: str) -> bool:
         """Whether modules in the folder `path` may be the job's own."""
         path = os.path.realpath(path or os.curdir)
-        if self.also and any(part in path for part in _NOT_OURS):
+        if self.also and is_package_folder(path):
             return True
         return self._is_own(os.path.join(path, ""))
 
@@ -42,11 +42,8 @@ class Project:
         return self._is_own(os.path.realpath(path))
 
     def _is_own(self, path: str) -> bool:
-        if not any(path.startswith(os.path.join(root, "")) for root in self.roots):
-            return False
-        if any(part in path.split(os.sep) for part in _NOT_OURS):
-            return False
-        return not any(path.startswith(folder) for folder in self._library)
+        is_below = any(path.startswith(os.path.join(root, "")) for root in self.roots)
+        return is_below and not is_library(path)
 
 
 def _repository(folder: str) -> Optional[str]:
@@ -60,14 +57,6 @@ def _repository(folder: str) -> Optional[str]:
             return folder
         folder = parent
     return None
-
-
-def _library_folders() -> List[str]:
-    """Of this interpreter, and ours."""
-    folders = [os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))]
-    if sys.prefix != sys.base_prefix:
-        folders.append(sys.prefix)
-    return [os.path.join(os.path.realpath(one), "") for one in folders]
 
 
 def script_of_this_process() -> Optional[str]:

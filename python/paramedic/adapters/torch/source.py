@@ -6,9 +6,10 @@ packages is preferred, since that is a line the user can change.
 """
 
 import os
-import sysconfig
 from types import CodeType, FrameType
 from typing import Any, Dict, List, Optional, Tuple
+
+from paramedic._library import is_library
 
 MAX_FRAMES = 200
 _LEVELS = range(MAX_FRAMES)
@@ -26,9 +27,6 @@ class Source:
 
     def __init__(self, torch: Any) -> None:
         self._framework = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-        paths = sysconfig.get_paths()
-        names = ("stdlib", "platstdlib", "purelib", "platlib")
-        self._installed = tuple({paths[name] + os.sep for name in names if name in paths})
         self._ranks: Dict[str, int] = {}
 
     def rank(self, filename: str) -> int:
@@ -46,10 +44,7 @@ class Source:
             return _OURS
         if path.startswith(self._framework):
             return _FRAMEWORK
-        installed = os.sep + "site-packages" + os.sep in path or os.sep + "dist-packages" in path
-        if installed or path.startswith(self._installed):
-            return _INSTALLED
-        return _USER
+        return _INSTALLED if is_library(path) else _USER
 
     def is_user(self, code: CodeType) -> bool:
         """Whether the code stands in a file of the user's own."""
