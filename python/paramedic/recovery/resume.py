@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
-from paramedic.recovery import dialogue, emergency, handled, repairs, script, stack
+from paramedic.recovery import dialogue, dry_run, emergency, handled, repairs, script, stack
 from paramedic.recovery.crash import Crash, Decider, Refused, Repair
 from paramedic.recovery.runtime import Leave, Runtime, note
 
@@ -177,6 +177,8 @@ def _hold(
         try:
             with _NoCollection():
                 plan = repairs.plan(crash, repair, standings, region)
+                if plan.edit is not None:
+                    dry_run.check(plan)
                 took["plan"] = (time.perf_counter() - began) * 1e3
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
