@@ -1,8 +1,9 @@
 // `diagnose` on a log of progress text with one failure at its end, against RE2::Set on each line,
 // `grep -E -f` and Python's `re` with the same expressions, in one run:
-//   bench_diagnose MEGABYTES [STREAM_GIGABYTES]
+//   bench_diagnose MEGABYTES [STREAM_GIGABYTES [LOGS]]
 // The verdict is checked before anything is timed. With a second number, a generated stream of that
-// size is read too, and the memory that it took is printed.
+// size is read too, and the memory that it took is printed; with a third, that many short logs are
+// added up as `fleet` does, cold and remembered.
 
 #include <fmt/format.h>
 #include <re2/set.h>
@@ -20,6 +21,7 @@
 #include "base/status.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/scan.h"
+#include "fleet/survey.h"
 
 namespace {
 
@@ -136,7 +138,32 @@ void set_on_each_line(const std::string& path) {
   PARAMEDIC_CHECK(matched > 0);
 }
 
-int run(size_t megabytes, uint64_t stream_gigabytes) {
+// Logs of some kilobytes, each with a failure of its own: all are read, then all are remembered.
+void add_up(const std::string& folder, size_t logs) {
+  const std::string block = progress_block();
+  constexpr size_t kLogBytes = 20'000;
+  std::filesystem::create_directories(folder + "/jobs");
+  for (size_t i = 0; i < logs; ++i) {
+    std::ofstream file(fmt::format("{}/jobs/job-{}.log", folder, i), std::ios::binary);
+    file << block.substr(i * 97 % (block.size() - kLogBytes), kLogBytes) << "\n"
+         << kFailure << "job " << i << "\n";
+  }
+  const auto jobs = fleet::find_jobs(folder + "/jobs");
+  PARAMEDIC_CHECK(jobs.ok() && jobs->size() == logs);
+  const auto survey = [&](const char* what) {
+    const double time = seconds([&] {
+      fleet::Cache cache(posix_file_system(), folder + "/cache");
+      const auto read = fleet::survey(*jobs, cache, {});
+      PARAMEDIC_CHECK(read.back().category == Category::kTensorMismatch && cache.save().ok());
+    });
+    fmt::print("fleet, {:21} {:7.0f} logs a second of processor time\n", what,
+               static_cast<double>(logs) / time);
+  };
+  survey("cold");
+  survey("remembered");
+}
+
+int run(size_t megabytes, uint64_t stream_gigabytes, size_t logs) {
   const std::string folder = std::filesystem::temp_directory_path() / "paramedic-bench-diagnose";
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/job.log";
@@ -175,6 +202,7 @@ int run(size_t megabytes, uint64_t stream_gigabytes) {
     fmt::print("stream of {} GB: {:.3f} GB/s, {:.1f} MiB more at its peak\n", stream_gigabytes,
                static_cast<double>(stream_gigabytes) / time, peak_mebibytes() - before);
   }
+  if (logs > 0) add_up(folder, logs);
   std::filesystem::remove_all(folder);
   return 0;
 }
@@ -185,5 +213,6 @@ int main(int argc, char** argv) {
   const auto number = [&](int index, int64_t fallback) {
     return argc > index ? std::strtoll(argv[index], nullptr, 10) : fallback;
   };
-  return run(static_cast<size_t>(number(1, 64)), static_cast<uint64_t>(number(2, 0)));
+  return run(static_cast<size_t>(number(1, 64)), static_cast<uint64_t>(number(2, 0)),
+             static_cast<size_t>(number(3, 0)));
 }

@@ -19,9 +19,10 @@ struct Event {
   Role role = Role::kRoot;
   const Signature* signature = nullptr;  // null: an exception that no signature knows
   std::optional<Exception> exception;
-  std::string text;   // the line as it stands in the log, clean
-  size_t file = 0;    // index in Timeline::files
-  uint64_t line = 0;  // from 1
+  std::optional<Exception> dump;  // of a line: the stack that was printed behind it
+  std::string text;               // the line as it stands in the log, clean
+  size_t file = 0;                // index in Timeline::files
+  uint64_t line = 0;              // from 1
   uint64_t offset = 0;
   int rank = -1;
   std::string writer;

@@ -21,7 +21,7 @@ std::optional<CodePlace> place_of(const Exception& exception) {
     if (frame.role == FrameRole::kUser && !frame.file.starts_with('<')) found = &frame;
   }
   if (found == nullptr && !exception.frames.empty()) found = &exception.frames.back();
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr || found->role == FrameRole::kNative) return std::nullopt;
   return CodePlace{found->file, found->line, found->function};
 }
 

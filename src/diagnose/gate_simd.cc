@@ -11,6 +11,8 @@
 #define HWY_TARGET_INCLUDE "diagnose/gate_simd.cc"
 #include "hwy/foreach_target.h"
 // foreach_target.h has to stand before highway.h.
+#include <algorithm>
+
 #include "diagnose/gate_simd.h"
 #include "hwy/highway.h"
 
@@ -52,11 +54,37 @@ HWY_ATTR GateHit gate_block(const GateTables& tables, const char* text, size_t b
     if (hn::AllFalse(d, hit)) continue;
     uint8_t bits[8] = {};
     hn::StoreMaskBits(d, hit, bits);
+    uint64_t places = 0;
+    for (size_t i = 0; i < (lanes + 7) / 8; ++i) places |= uint64_t{bits[i]} << (8 * i);
+    // One place in ten passes by chance; hardly one does by its hash too.
     GateHit found = {from, lanes, 0};
-    for (size_t i = 0; i < (lanes + 7) / 8; ++i) found.places |= uint64_t{bits[i]} << (8 * i);
-    return found;
+    for (; places != 0; places &= places - 1) {
+      const auto lane = static_cast<uint64_t>(__builtin_ctzll(places));
+      found.places |= prefix_bit(tables.prefixes, text + from + lane) << lane;
+    }
+    if (found.places != 0) return found;
   }
   return {from, 0, 0};
+}
+
+HWY_ATTR uint64_t count_byte(const char* text, size_t bytes, char byte) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::Repartition<uint64_t, decltype(d)> wide;
+  const size_t lanes = hn::Lanes(d);
+  constexpr size_t kVectorsMax = 255;  // as many as a lane of eight bits can count
+  const auto wanted = hn::Set(d, static_cast<uint8_t>(byte));
+  uint64_t total = 0;
+  size_t at = 0;
+  while (at + lanes <= bytes) {
+    auto counts = hn::Zero(d);
+    for (size_t i = 0; i < kVectorsMax && at + lanes <= bytes; ++i, at += lanes) {
+      const auto here = hn::LoadU(d, reinterpret_cast<const uint8_t*>(text) + at);
+      counts = hn::Sub(counts, hn::VecFromMask(d, hn::Eq(here, wanted)));
+    }
+    total += hn::GetLane(hn::SumOfLanes(wide, hn::SumsOf8(counts)));
+  }
+  for (; at < bytes; ++at) total += text[at] == byte ? 1 : 0;
+  return total;
 }
 
 }  // namespace paramedic::diagnose::HWY_NAMESPACE
@@ -65,33 +93,54 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace paramedic::diagnose {
+namespace {
 
-GateHit gate_block(const GateTables& tables, const char* text, size_t bytes, size_t from) {
+struct Functions {
+  GateHit (*block)(const GateTables&, const char*, size_t, size_t);
+  uint64_t (*count)(const char*, size_t, char);
+};
+
+Functions plain_functions() {
+  return {[](const GateTables&, const char*, size_t, size_t from) { return GateHit{from, 0, 0}; },
+          [](const char* text, size_t bytes, char byte) {
+            return static_cast<uint64_t>(std::count(text, text + bytes, byte));
+          }};
+}
+
+// Those of the best instruction set that this machine has.
+const Functions& functions() {
+  static const Functions kBest = []() -> Functions {
 #if HWY_ARCH_X86_64
-  using Function = GateHit (*)(const GateTables&, const char*, size_t, size_t);
-  static const Function best = []() -> Function {
     __builtin_cpu_init();
 #if HWY_TARGETS & HWY_AVX2
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
         __builtin_cpu_supports("fma")) {
-      return N_AVX2::gate_block;
+      return {N_AVX2::gate_block, N_AVX2::count_byte};
     }
 #endif
 #if HWY_TARGETS & HWY_SSE4
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
-      return N_SSE4::gate_block;
+      return {N_SSE4::gate_block, N_SSE4::count_byte};
     }
 #endif
-    return [](const GateTables&, const char*, size_t, size_t from_here) {
-      return GateHit{from_here, 0, 0};
-    };
-  }();
-  return best(tables, text, bytes, from);
+    return plain_functions();
 #elif HWY_STATIC_TARGET != HWY_SCALAR && HWY_STATIC_TARGET != HWY_EMU128
-  return HWY_STATIC_DISPATCH(gate_block)(tables, text, bytes, from);
+    return {HWY_STATIC_DISPATCH(gate_block), HWY_STATIC_DISPATCH(count_byte)};
 #else
-  return {from, 0, 0};
+    return plain_functions();
 #endif
+  }();
+  return kBest;
+}
+
+}  // namespace
+
+GateHit gate_block(const GateTables& tables, const char* text, size_t bytes, size_t from) {
+  return functions().block(tables, text, bytes, from);
+}
+
+uint64_t count_byte(std::string_view text, char byte) {
+  return functions().count(text.data(), text.size(), byte);
 }
 
 }  // namespace paramedic::diagnose

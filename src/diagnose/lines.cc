@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "diagnose/gate_simd.h"
+
 namespace paramedic::diagnose {
 namespace {
 
@@ -17,16 +19,15 @@ LineReader::LineReader(ByteSource& source, const Gate& gate)
 
 void LineReader::count_to(size_t position) {
   if (position <= counted_) return;
-  const auto begin = buffer_.begin();
-  number_ += static_cast<uint64_t>(std::count(begin + static_cast<ptrdiff_t>(counted_),
-                                              begin + static_cast<ptrdiff_t>(position), '\n'));
+  number_ += count_byte({buffer_.data() + counted_, position - counted_}, '\n');
   counted_ = position;
 }
 
-// Drops what lies more than kHistory before the place reached, and reads on behind the rest.
+// Reads on behind what is there. Where room gets short, what lies more than kHistory before the
+// place reached is dropped: seldom enough that a pipe may give its bytes in drops.
 Result<bool> LineReader::refill() {
   if (at_end_) return false;
-  if (position_ > kHistory) {
+  if (position_ > kHistory && buffer_.size() - end_ < buffer_.size() / 2) {
     const size_t drop = position_ - kHistory;
     count_to(drop);
     std::memmove(buffer_.data(), buffer_.data() + drop, end_ - drop);
@@ -34,6 +35,7 @@ Result<bool> LineReader::refill() {
     position_ -= drop;
     end_ -= drop;
     counted_ -= drop;
+    searched_ -= std::min(searched_, drop);
     start_ = start_ > drop ? start_ - drop : 0;
   }
   if (end_ == buffer_.size()) return false;
@@ -85,7 +87,9 @@ Result<bool> LineReader::next(RawLine& line) {
 
 Result<bool> LineReader::next_candidate(RawLine& line) {
   for (;;) {
-    const size_t hit = gate_.find({buffer_.data(), end_}, position_);
+    // A literal may have been cut where the bytes ended.
+    const size_t looked_at = searched_ - std::min(searched_, Gate::kLiteralMax);
+    const size_t hit = gate_.find({buffer_.data(), end_}, std::max(position_, looked_at));
     if (hit != std::string_view::npos) {
       size_t from = hit;
       while (from > position_ && !ends_line(buffer_[from - 1])) --from;
@@ -93,7 +97,11 @@ Result<bool> LineReader::next_candidate(RawLine& line) {
     }
     // The last line may be cut at the buffer's end, in the middle of a literal.
     size_t cut = end_;
-    while (cut > position_ && !ends_line(buffer_[cut - 1]) && end_ - cut < kLineMax) --cut;
+    const size_t known = std::max(position_, std::min(searched_, end_));
+    while (cut > known && !ends_line(buffer_[cut - 1]) && end_ - cut < kLineMax) --cut;
+    // Between the place reached and what was searched before there is no line end.
+    if (cut == known) cut = std::max(position_, end_ - std::min(end_, kLineMax));
+    searched_ = end_;
     position_ = cut;
     PARAMEDIC_ASSIGN(const bool more, refill());
     if (!more) {
@@ -105,9 +113,11 @@ Result<bool> LineReader::next_candidate(RawLine& line) {
   }
 }
 
-std::string_view LineReader::history() const {
+std::string_view LineReader::history(uint64_t since) const {
   size_t from = start_ > kHistory ? start_ - kHistory : 0;
-  if (from > 0 || base_ > 0) {
+  if (since >= base_ + from) {
+    from = std::min(static_cast<size_t>(since - base_), start_);
+  } else if (from > 0 || base_ > 0) {
     while (from < start_ && !ends_line(buffer_[from])) ++from;
   }
   return {buffer_.data() + from, start_ - from};

@@ -31,8 +31,9 @@ class LineReader {
   // The next one in which the gate sees something.
   Result<bool> next_candidate(RawLine& line);
 
-  // Up to kHistory bytes of whole lines before the last line given, oldest first.
-  [[nodiscard]] std::string_view history() const;
+  // Up to kHistory bytes of whole lines before the last line given, oldest first, without those
+  // that begin before the offset `since`.
+  [[nodiscard]] std::string_view history(uint64_t since) const;
   // The number of the last line given (at the end, of the last line there is).
   [[nodiscard]] uint64_t line_number() const { return number_; }
   [[nodiscard]] uint64_t bytes_read() const { return base_ + end_; }
@@ -49,6 +50,7 @@ class LineReader {
   size_t start_ = 0;     // of the last line given
   size_t end_ = 0;       // of what is in the buffer
   size_t counted_ = 0;   // line ends before this place are counted in number_
+  size_t searched_ = 0;  // up to here next_candidate has looked for literals and line ends
   uint64_t number_ = 1;
   uint64_t base_ = 0;  // offset in the input of the buffer's first byte
   bool at_end_ = false;

@@ -92,7 +92,58 @@ TEST(Lines, HistoryIsWhatStoodBefore) {
   LineReader reader(*source, gate);
   RawLine line;
   ASSERT_TRUE(reader.next_candidate(line).value());
-  EXPECT_EQ(reader.history(), "step 1\nstep 2\n");
+  EXPECT_EQ(reader.history(0), "step 1\nstep 2\n");
+  EXPECT_EQ(reader.history(7), "step 2\n");
+}
+
+// Gives `bytes` at a time, as a pipe may.
+class Drops : public ByteSource {
+ public:
+  Drops(std::string text, size_t bytes) : text_(std::move(text)), bytes_(bytes) {}
+  Result<size_t> read(std::span<char> to) override {
+    const size_t bytes = std::min({to.size(), bytes_, text_.size() - at_});
+    std::copy_n(text_.begin() + static_cast<ptrdiff_t>(at_), bytes, to.begin());
+    at_ += bytes;
+    return bytes;
+  }
+
+ private:
+  std::string text_;
+  size_t bytes_;
+  size_t at_ = 0;
+};
+
+TEST(Lines, CandidatesAreTheSameHoweverTheBytesCome) {
+  // GIVEN lines, some with a literal, some very long, ended in all ways
+  std::mt19937 random(20261130);
+  const Gate gate = error_gate();
+  std::string text;
+  while (text.size() < 400'000) {
+    const bool is_long = random() % 50 == 0;
+    text += std::string(random() % (is_long ? 40'000 : 90), 'x');
+    if (random() % 3 == 0) text += "ERROR";
+    text += std::string(random() % 20, 'y') + (random() % 4 == 0 ? "\r" : "\n");
+  }
+  const auto candidates = [&](size_t bytes) {
+    Drops source(text, bytes);
+    LineReader reader(source, gate);
+    std::vector<std::pair<uint64_t, uint64_t>> found;
+    RawLine line;
+    while (reader.next_candidate(line).value()) {
+      // Of a line that is longer than what is given of one, which part is given may differ.
+      const size_t before = text.find_last_of("\r\n", line.offset);
+      const size_t begin = before == std::string::npos ? 0 : before + 1;
+      const size_t end = text.find_first_of("\r\n", line.offset);
+      found.emplace_back(line.number, end - begin < LineReader::kLineMax ? line.offset : 0);
+    }
+    return found;
+  };
+  // WHEN they come in drops THEN the candidates are those of one read
+  const auto whole = candidates(text.size());
+  ASSERT_GT(whole.size(), 100U);
+  EXPECT_EQ(candidates(7), whole);
+  EXPECT_EQ(candidates(4096), whole);
+  EXPECT_EQ(candidates(100'003), whole);
 }
 
 }  // namespace

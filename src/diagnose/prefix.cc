@@ -13,7 +13,6 @@ namespace paramedic::diagnose {
 namespace {
 
 constexpr int kPrefixesMax = 8;
-constexpr std::string_view kHeader = "Traceback (most recent call last)";
 
 re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -122,7 +121,7 @@ bool strip_box(Prefixed& line) {
 
 bool starts_structure(std::string_view text) {
   const std::string_view at = trim_left(text);
-  return at.starts_with(kHeader) || at.starts_with("File \"");
+  return at.starts_with(kTracebackHeader) || at.starts_with("File \"");
 }
 
 // "3: text", as `srun -l` and some launchers write: only where it is known to mean a rank.
@@ -147,11 +146,14 @@ int last_number(std::string_view text) {
 }  // namespace
 
 bool PrefixSplitter::strip_learned(Prefixed& line) const {
-  for (const std::string& known : learned_) {
-    if (!line.text.starts_with(known)) continue;
-    if (line.writer.empty()) line.writer = known;
-    if (line.rank < 0) line.rank = last_number(known);
-    line.text.remove_prefix(known.size());
+  // The longest that fits.
+  for (size_t length = std::min(line.text.size(), kPrefixMax); length > 0; --length) {
+    if (!lengths_[length]) continue;
+    const auto known = learned_.find(line.text.substr(0, length));
+    if (known == learned_.end()) continue;
+    if (line.writer.empty()) line.writer = *known;
+    if (line.rank < 0) line.rank = last_number(*known);
+    line.text.remove_prefix(length);
     return true;
   }
   return false;
@@ -161,16 +163,14 @@ bool PrefixSplitter::strip_learned(Prefixed& line) const {
 // sentence, once, or the prefix of a writer: a sentence that is taken for one does no harm, since
 // no further line begins with it.
 void PrefixSplitter::learn(std::string_view line) {
-  constexpr size_t kPrefixMax = 96;
-  const size_t at = line.find(kHeader);
+  const size_t at = line.find(kTracebackHeader);
   if (at == std::string_view::npos || at == 0 || at > kPrefixMax) return;
   const std::string_view before = line.substr(0, at);
   const bool marked = before.find_first_of("0123456789[](){}|>#=@") != std::string_view::npos;
   const bool bar = contains(before, "%|") || contains(before, "it/s") || contains(before, "s/it");
   if (!marked || bar || before == "Original " || learned_.size() == kLearnedMax) return;
-  learned_.emplace_back(before);
-  std::sort(learned_.begin(), learned_.end(),
-            [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  learned_.emplace(before);
+  lengths_.set(before.size());
 }
 
 Prefixed PrefixSplitter::split(std::string_view line) {
@@ -196,7 +196,7 @@ Prefixed PrefixSplitter::split(std::string_view line) {
     }
     break;
   }
-  if (contains(result.text, kHeader)) {
+  if (contains(result.text, kTracebackHeader)) {
     learn(result.text);
     strip_learned(result);
   }

@@ -3,11 +3,12 @@
 // nobody lists are learned from the first traceback that carries one. One thread, one instance per
 // input.
 
+#include <bitset>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace paramedic::diagnose {
 
@@ -30,11 +31,14 @@ class PrefixSplitter {
  private:
   static constexpr size_t kLearnedMax = 1024;
 
+  static constexpr size_t kPrefixMax = 96;
+
   bool strip_learned(Prefixed& line) const;
   void learn(std::string_view line);
 
-  std::vector<std::string> learned_;
-  bool numbered_ = false;  // `srun -l`: "3: text"
+  std::set<std::string, std::less<>> learned_;
+  std::bitset<kPrefixMax + 1> lengths_;  // that learned prefixes have
+  bool numbered_ = false;                // `srun -l`: "3: text"
 };
 
 }  // namespace paramedic::diagnose

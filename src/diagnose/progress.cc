@@ -45,7 +45,10 @@ void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
       R"(\b(?:completed?|finished|done|successful(?:ly)?|succeeded)\b)"
       R"(|max_(?:epochs|steps)=\d+` reached|\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]{1,3}0\b)"
       R"(|\bjob succeeded|"train_runtime"|'train_runtime')");
+  // Slurm's steps are parts of a job, not of a training.
+  static const RE2 kScheduler(R"(^(?:slurmstepd|srun|salloc|sbatch): |\*\*\* (?:JOB|STEP) \d)");
   const re2::StringPiece text = piece(line);
+  if (RE2::PartialMatch(text, kScheduler)) return;
   int64_t step = 0;
   if (RE2::PartialMatch(text, kStep, &step) || RE2::PartialMatch(text, kEpoch, &step)) {
     note_step(step, timeline);

@@ -40,23 +40,26 @@ bool is_lookup(const Event& event) {
          type == "TypeError" || type == "ImportError" || type == "ModuleNotFoundError";
 }
 
+// Exceptions that were printed without frames, by file and first line: what stands behind such a
+// line may be anybody's text.
+using LoneLines = std::map<std::pair<size_t, std::string>, std::vector<size_t>>;
+
 // The last exception of a chain is often printed once more, alone: where the job quits, or above
 // the traceback in a report.
-void demote_copies(std::vector<Event>& events, size_t last) {
-  const Event& original = events[last];
-  for (size_t i = 0; i < last; ++i) {
-    Event& event = events[i];
-    // Only the first lines are compared: what stands behind a lone copy may be anybody's text.
-    const bool copy = event.exception && event.file == original.file &&
-                      event.exception->frames.empty() && event.text == original.text;
-    if (copy && event.role == Role::kRoot) event.role = Role::kConfirmation;
+void demote_copies(std::vector<Event>& events, const Event& original, LoneLines& lone) {
+  const auto copies = lone.find({original.file, original.text});
+  if (copies == lone.end()) return;
+  for (const size_t index : copies->second) {
+    if (events[index].role == Role::kRoot) events[index].role = Role::kConfirmation;
   }
+  lone.erase(copies);  // so that none is looked at twice
 }
 
 // Of linked exceptions one is the cause: the first, which the others only follow from, or the
 // inner one where the first carries it over from a worker.
 void settle_chains(std::vector<Event>& events) {
   std::map<std::pair<size_t, std::string>, size_t> cause_of_writer;
+  LoneLines lone;
   for (size_t i = 0; i < events.size(); ++i) {
     Event& event = events[i];
     if (!event.exception) continue;
@@ -74,8 +77,9 @@ void settle_chains(std::vector<Event>& events) {
       known->second = i;
     } else if (event.role == Role::kRoot) {
       event.role = Role::kConfirmation;
-      demote_copies(events, i);
+      demote_copies(events, event, lone);
     }
+    if (event.exception->frames.empty()) lone[{event.file, event.text}].push_back(i);
   }
 }
 
@@ -197,6 +201,19 @@ void add_message_line(const Timeline& timeline, const Event& event, Verdict& ver
   }
 }
 
+// Where the process stood when it died or hung.
+void add_dump_line(const Timeline& timeline, const Event& event, Verdict& verdict) {
+  const Exception* dump = dump_of(timeline, event);
+  if (dump == nullptr || dump->frames.empty()) return;
+  verdict.where = place_of(*dump);
+  if (!verdict.where) return;
+  Evidence piece = evidence_of(timeline, event, Role::kRoot);
+  piece.line = dump->line;
+  piece.offset = dump->offset;
+  piece.text = dump->message;
+  verdict.evidence.push_back(std::move(piece));
+}
+
 std::string title_of(const Event& event) {
   if (event.signature != nullptr && !event.signature->title.empty()) return event.signature->title;
   return std::string(info(category_of(event)).title);
@@ -218,13 +235,16 @@ std::string retry_reason(Retry retry) {
   return "";
 }
 
+std::string mechanism_of(const Event& event) {
+  if (event.signature != nullptr) return event.signature->id;
+  return event.exception ? std::string(last_component(event.exception->type)) : "unknown";
+}
+
 // What the event itself says; evidence of other events comes later.
 Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
   Verdict verdict;
   verdict.category = category_of(event);
-  verdict.mechanism = event.signature != nullptr ? event.signature->id
-                      : event.exception ? std::string(last_component(event.exception->type))
-                                        : "unknown";
+  verdict.mechanism = mechanism_of(event);
   verdict.domain = event.signature == nullptr ? Domain::kUnknown : event.signature->domain;
   verdict.retry = event.signature == nullptr ? Retry::kUnknown : event.signature->retry;
   if (event.role != Role::kRoot && event.signature != nullptr &&
@@ -246,6 +266,7 @@ Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event
   }
   verdict.evidence.push_back(evidence_of(timeline, event, Role::kRoot));
   add_message_line(timeline, event, verdict);
+  add_dump_line(timeline, event, verdict);
   verdict.fingerprint = mechanism_fingerprint(verdict);
   verdict.fingerprint_exact =
       exact_fingerprint(verdict, event.exception ? &*event.exception : nullptr);
@@ -322,8 +343,8 @@ void add_others(const Catalog& catalog, const Timeline& timeline, const std::vec
   for (const size_t index : order) {
     const Event& event = timeline.events[index];
     if (diagnosis.other.size() == kOtherMax || score_of(event) < kWorthSaying) break;
-    Verdict verdict = verdict_of(catalog, timeline, event);
-    if (said.insert(verdict.mechanism).second) diagnosis.other.push_back(std::move(verdict));
+    if (!said.insert(mechanism_of(event)).second) continue;
+    diagnosis.other.push_back(verdict_of(catalog, timeline, event));
   }
 }
 

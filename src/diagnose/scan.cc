@@ -10,6 +10,15 @@ namespace paramedic::diagnose {
 namespace {
 
 constexpr size_t kTextMax = 600;
+// Of so many events the whole stack is kept, of the others its ends.
+constexpr size_t kWholeStacksMax = 256;
+constexpr size_t kOuterFrames = 8;
+constexpr size_t kInnerFrames = 24;
+
+void shorten(std::vector<Frame>& frames) {
+  if (frames.size() <= kOuterFrames + kInnerFrames) return;
+  frames.erase(frames.begin() + kOuterFrames, frames.end() - kInnerFrames);
+}
 
 Role role_of_exception(const Exception& exception, const Signature* signature) {
   if (exception.ignored) return Role::kTeardown;
@@ -21,13 +30,8 @@ Role role_of_exception(const Exception& exception, const Signature* signature) {
 Scanner::Scanner(const Catalog& catalog)
     : catalog_(catalog), gate_(catalog.gate_literals()), progress_(catalog) {}
 
-bool Scanner::any_open() const {
-  return std::any_of(writers_.begin(), writers_.end(),
-                     [](const auto& entry) { return entry.second.parser.open(); });
-}
-
 bool Scanner::has_cause() const {
-  return any_open() ||
+  return open_ > 0 ||
          std::any_of(timeline_.events.begin(), timeline_.events.end(), [](const Event& event) {
            return event.role == Role::kRoot && !event.went_on;
          });
@@ -37,15 +41,13 @@ Status Scanner::scan(const std::string& name, int rank, ByteSource& source) {
   timeline_.files.push_back(name);
   splitter_ = {};
   writers_.clear();
+  open_ = 0;
   file_rank_ = rank;
   progress_read_to_ = 0;
   LineReader reader(source, gate_);
   RawLine raw;
   const auto read_progress = [&](uint64_t to) {
-    const std::string_view history = reader.history();
-    const uint64_t from = to - history.size();
-    const uint64_t skip = progress_read_to_ > from ? progress_read_to_ - from : 0;
-    if (skip < history.size()) progress_.read(history.substr(skip), timeline_);
+    progress_.read(reader.history(progress_read_to_), timeline_);
     progress_read_to_ = to;
   };
   int follow = 0;
@@ -56,7 +58,7 @@ Status Scanner::scan(const std::string& name, int rank, ByteSource& source) {
     if (follow == 0) read_progress(raw.offset);
     handle(raw);
     progress_read_to_ = std::max(progress_read_to_, raw.offset + raw.text.size());
-    follow = any_open() ? kFollow : std::max(follow - 1, 0);
+    follow = open_ > 0 ? kFollow : std::max(follow - 1, 0);
   }
   read_progress(reader.bytes_read());
   for (auto& [writer_name, writer] : writers_) {
@@ -81,7 +83,13 @@ void Scanner::handle(const RawLine& raw) {
   if (prefixed.text.empty()) return;
   const bool is_stamped = prefixed.level != Level::kNone || !std::isnan(prefixed.time_s);
   const LogLine line = {prefixed.text, raw.number, raw.offset, is_stamped};
+  if (writer.parser.open()) --open_;
   const bool taken = writer.parser.feed(line);
+  if (writer.parser.open()) ++open_;
+  // What a progress bar said before a traceback began on its line.
+  if (const size_t at = line.text.find(kTracebackHeader); at != std::string_view::npos && at > 0) {
+    progress_.read(line.text.substr(0, at), timeline_);
+  }
   drain(name, writer);
   if (taken) return;
   // A progress bar and a message may share a line.
@@ -97,6 +105,7 @@ void Scanner::drain(const std::string& name, Writer& writer) {
 }
 
 void Scanner::add_exception(Exception exception, const std::string& name, const Writer& writer) {
+  if (exception.is_dump) return add_dump(std::move(exception), name);
   // Cut before its last line: nothing is known about it.
   if (exception.type.empty()) return;
   Event event;
@@ -114,6 +123,21 @@ void Scanner::add_exception(Exception exception, const std::string& name, const 
   event.writer = name;
   event.time_s = writer.time_s;
   add(std::move(event));
+}
+
+// A stack belongs to the line that it was printed behind, else to the one in it that tells
+// something. Of several (one for each thread) the first does.
+void Scanner::add_dump(Exception dump, const std::string& name) {
+  constexpr uint64_t kLinesBefore = 64;
+  Event* owner = nullptr;
+  for (auto event = timeline_.events.rbegin(); event != timeline_.events.rend(); ++event) {
+    const bool is_far =
+        event->file + 1 != timeline_.files.size() || event->line + kLinesBefore < dump.line;
+    if (is_far || (owner != nullptr && owner->line < dump.line)) break;
+    if (event->writer == name) owner = &*event;
+  }
+  const bool is_free = owner != nullptr && !owner->exception && !owner->dump;
+  if (is_free) owner->dump = std::move(dump);
 }
 
 void Scanner::add_line(const Signature& signature, const LogLine& line, const Prefixed& prefixed,
@@ -139,12 +163,16 @@ void Scanner::add(Event event) {
   // The first ones of a kind tell the most; the rest of a flood is only counted.
   const std::string& kind =
       event.signature != nullptr ? event.signature->id : event.exception->type;
-  size_t& known = kinds_[kind];
-  if (known == kEventsOfKindMax || timeline_.events.size() == kEventsMax) {
+  // Kinds are only counted while there is room, so that they are not more than events.
+  const bool has_room = timeline_.events.size() < kEventsMax && kinds_[kind] < kEventsOfKindMax;
+  if (!has_room) {
     ++timeline_.events_dropped;
     return;
   }
-  ++known;
+  ++kinds_[kind];
+  if (event.exception && timeline_.events.size() >= kWholeStacksMax) {
+    shorten(event.exception->frames);
+  }
   timeline_.events.push_back(std::move(event));
 }
 

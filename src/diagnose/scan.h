@@ -45,10 +45,10 @@ class Scanner {
   void handle(const RawLine& raw);
   void drain(const std::string& name, Writer& writer);
   void add_exception(Exception exception, const std::string& name, const Writer& writer);
+  void add_dump(Exception dump, const std::string& name);
   void add_line(const Signature& signature, const LogLine& line, const Prefixed& prefixed,
                 const std::string& name, const Writer& writer);
   void add(Event event);
-  bool any_open() const;
 
   const Catalog& catalog_;
   Gate gate_;
@@ -57,6 +57,7 @@ class Scanner {
   PrefixSplitter splitter_;
   std::map<std::string, Writer, std::less<>> writers_;
   std::map<std::string, size_t, std::less<>> kinds_;
+  size_t open_ = 0;  // parsers of writers that are inside a structure
   int file_rank_ = -1;
   uint64_t progress_read_to_ = 0;
 };

@@ -235,13 +235,14 @@ Status Catalog::add_file(const EmbeddedFile& file) {
   if (document.contains("stage")) {
     for (const Json& json : document["stage"]) {
       Entry entry(json, "signatures/" + family + ": stage");
-      entry.only({"stage", "telling", "frame", "line"});
+      entry.only({"stage", "telling", "frame", "native", "line"});
       StageRule rule;
       entry.word("stage", stage_named, rule.stage);
       entry.word(
           "telling", [](std::string_view name) { return word_named(kTellings, name); },
           rule.telling);
       rule.frame = entry.expression("frame");
+      rule.native = entry.expression("native");
       rule.line = entry.expression("line");
       PARAMEDIC_TRY(entry.status());
       stages_.push_back(std::move(rule));

@@ -67,11 +67,13 @@ enum class Telling : uint8_t {
   kAct,      // one act that belongs to one phase, and what it calls with it
 };
 
-// A pattern that tells the stage: of a frame ("file function code") or of a line of the log.
+// A pattern that tells the stage: of a frame ("file | function | code"), of a native one ("library
+// | symbol | ") or of a line of the log.
 struct StageRule {
   Stage stage = Stage::kUnknown;
   Telling telling = Telling::kAct;
   std::unique_ptr<RE2> frame;
+  std::unique_ptr<RE2> native;
   std::unique_ptr<RE2> line;
 };
 

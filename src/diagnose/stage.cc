@@ -11,6 +11,8 @@
 namespace paramedic::diagnose {
 namespace {
 
+constexpr uint64_t kLinesBehind = 64;
+
 // Of a path the last parts: those before are somebody's folders and mean nothing.
 std::string_view short_path(std::string_view path) {
   constexpr int kParts = 4;
@@ -25,29 +27,33 @@ std::string_view short_path(std::string_view path) {
   return at == std::string_view::npos || at == 0 ? path : path.substr(at + 1);
 }
 
-// A module that is being imported runs at its top level; so does a script, from its one frame.
-bool is_import(const Exception& exception) {
+bool is_statement(const Frame& frame) {
+  const std::string_view code = frame.code;
+  return code.starts_with("import ") || (code.starts_with("from ") && contains(code, " import "));
+}
+
+// What the imports in a stack say of it.
+enum class Imports : uint8_t {
+  kNone,
+  kInside,  // something that runs has to import first: the phase is that of what runs
+  kFirst,   // nothing ran but the top levels of modules
+};
+
+Imports imports_of(const Exception& exception) {
   const auto& frames = exception.frames;
-  if (frames.size() < 2) {
-    return !frames.empty() &&
-           (frames[0].code.starts_with("import ") ||
-            (frames[0].code.starts_with("from ") && contains(frames[0].code, " import ")));
-  }
-  const auto imports = [](const Frame& frame) {
-    const std::string_view code = frame.code;
-    return contains(frame.file, "importlib") || code.starts_with("import ") ||
-           (code.starts_with("from ") && contains(code, " import ")) ||
-           contains(code, "import_module(");
-  };
-  // The user's own frames up to the first one that imports are all at the top level.
+  // One frame is what a loader of modules shows of itself, or all that a script has.
+  if (frames.size() == 1 && !is_statement(frames[0])) return Imports::kNone;
+  bool is_top_level = true;
   for (const Frame& frame : frames) {
-    if (imports(frame)) return true;
-    if (frame.role != FrameRole::kLauncher && frame.function != "<module>" &&
-        !frame.function.empty() && frame.role == FrameRole::kUser) {
-      return false;
+    const bool imports = is_statement(frame) || contains(frame.file, "importlib") ||
+                         contains(frame.code, "import_module(");
+    if (frame.role != FrameRole::kLauncher && !contains(frame.file, "importlib")) {
+      is_top_level = is_top_level && (frame.function == "<module>" || frame.function.empty() ||
+                                      contains(frame.code, "import_module("));
     }
+    if (imports) return is_top_level ? Imports::kFirst : Imports::kInside;
   }
-  return false;
+  return Imports::kNone;
 }
 
 // The collectives of a process group are counted: the first few belong to its setup.
@@ -82,8 +88,10 @@ Stage stage_of_words(const std::string& text) {
 bool holds(const StageFound& outer, const StageFound& within) {
   const Stage inner = within.stage;
   switch (outer.stage) {
-    case Stage::kArguments:
     case Stage::kData:
+      // To preprocess may be to let a model predict.
+      return outer.telling == Telling::kAct || inner != Stage::kEvaluate;
+    case Stage::kArguments:
     case Stage::kDistributed:
     case Stage::kExport:
     case Stage::kTeardown:
@@ -129,10 +137,27 @@ void go_in(StageFound& outer, const StageFound& inner) {
 StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
   const std::string text =
       fmt::format("{} | {} | {}", short_path(frame.file), frame.function, frame.code);
+  const bool is_native = frame.role == FrameRole::kNative;
   for (const StageRule& rule : catalog.stages()) {
-    if (rule.frame && RE2::PartialMatch(text, *rule.frame)) return {rule.stage, rule.telling};
+    const RE2* pattern = is_native ? rule.native.get() : rule.frame.get();
+    if (pattern != nullptr && RE2::PartialMatch(text, *pattern)) return {rule.stage, rule.telling};
   }
   return {};
+}
+
+bool is_preparation(Stage stage) {
+  return stage == Stage::kStart || stage == Stage::kImport || stage == Stage::kArguments ||
+         stage == Stage::kData || stage == Stage::kModel || stage == Stage::kDistributed;
+}
+
+// "src/predictor/gpu_predictor.cu(322): …": native code names the place of a check that failed. It
+// may serve any phase, so that it is a hint at most.
+StageFound stage_of_source(const Catalog& catalog, const std::string& text) {
+  static const RE2 kPlace(R"(([\w./-]*\w\.(?:cc|cpp|cuh?|hp{0,2}))(?:\(|:)\d)");
+  Frame frame;
+  if (!RE2::PartialMatch(text, kPlace, &frame.file)) return {};
+  const StageFound found = stage_of_frame(catalog, frame);
+  return {found.stage, std::min(found.telling, Telling::kHint)};
 }
 
 // Where failures of a kind happen when nothing else tells.
@@ -180,8 +205,9 @@ StageFound stage_of_chain(const Catalog& catalog, const Timeline& timeline, cons
 
 // A line says what failed; the tracebacks behind it show what was running.
 StageFound stage_behind_line(const Catalog& catalog, const Timeline& timeline, const Event& line) {
-  constexpr uint64_t kLinesBehind = 64;
   StageFound best;
+  if (const Exception* dump = dump_of(timeline, line)) best = stage_of_frames(catalog, *dump);
+  if (best.telling > Telling::kHint) return best;
   for (const Event& other : timeline.events) {
     const bool behind = other.exception && other.file == line.file && other.line > line.line &&
                         other.line - line.line <= kLinesBehind && other.writer == line.writer;
@@ -197,17 +223,35 @@ StageFound stage_behind_line(const Catalog& catalog, const Timeline& timeline, c
 
 }  // namespace
 
+const Exception* dump_of(const Timeline& timeline, const Event& line) {
+  if (line.exception) return nullptr;
+  for (const Event& owner : timeline.events) {
+    if (!owner.dump || owner.file != line.file || owner.writer != line.writer) continue;
+    const uint64_t at = owner.dump->line;
+    const uint64_t distance = at > line.line ? at - line.line : line.line - at;
+    const bool is_same = owner.signature != nullptr && line.signature != nullptr &&
+                         owner.signature->category == line.signature->category;
+    if (is_same && distance <= kLinesBehind) return &*owner.dump;
+  }
+  return nullptr;
+}
+
 StageFound stage_of_frames(const Catalog& catalog, const Exception& exception) {
-  if (is_import(exception)) return {Stage::kImport, Telling::kAct};
+  const Imports imports = imports_of(exception);
   StageFound found;
-  for (const Frame& frame : exception.frames) go_in(found, stage_of_frame(catalog, frame));
-  return found;
+  if (imports != Imports::kFirst) {
+    for (const Frame& frame : exception.frames) go_in(found, stage_of_frame(catalog, frame));
+  }
+  const bool says_no_more = imports != Imports::kNone && found.telling <= Telling::kHint;
+  if (!says_no_more) return found;
+  return {Stage::kImport, imports == Imports::kFirst ? Telling::kAct : Telling::kHint};
 }
 
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
   if (event.signature != nullptr && event.signature->stage) return *event.signature->stage;
   StageFound found = event.exception ? stage_of_chain(catalog, timeline, event)
                                      : stage_behind_line(catalog, timeline, event);
+  if (found.telling == Telling::kNothing) found = stage_of_source(catalog, event.text);
   if (found.stage == Stage::kStart && event.signature != nullptr &&
       event.signature->category == Category::kIllegalArgument) {
     return Stage::kArguments;  // whoever starts something refuses what it was given
@@ -223,8 +267,11 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   }
   const Stage of_collective = stage_of_sequence(event.text);
   if (of_collective != Stage::kUnknown) return of_collective;
+  // A job goes on from its preparations to its work: the later of what both tell.
+  const bool is_hint = found.telling == Telling::kHint;
+  if (is_hint && is_preparation(event.doing) && !is_preparation(found.stage)) return found.stage;
   if (event.doing != Stage::kUnknown) return event.doing;
-  if (found.telling == Telling::kHint) return found.stage;
+  if (is_hint) return found.stage;
   return usual_stage(event);
 }
 

@@ -13,6 +13,8 @@ struct StageFound {
 
 // What the frames tell together.
 StageFound stage_of_frames(const Catalog& catalog, const Exception& exception);
+// The stack that was printed behind a line, or around it; null where there is none.
+const Exception* dump_of(const Timeline& timeline, const Event& line);
 // `event` is one of the timeline's: where its own frames say nothing, those of the exceptions that
 // followed from it do.
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event);

@@ -13,6 +13,8 @@ std::string clean_line(std::string_view raw);
 
 std::string_view trim_left(std::string_view text);
 std::string_view trim(std::string_view text);
+// The line with which Python begins one, without its colon.
+inline constexpr std::string_view kTracebackHeader = "Traceback (most recent call last)";
 // Number of spaces and tabs at the start.
 size_t indent_of(std::string_view text);
 bool contains(std::string_view text, std::string_view part);

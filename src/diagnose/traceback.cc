@@ -6,14 +6,17 @@
 #include <array>
 #include <utility>
 
+#include "diagnose/stack_dump.h"
 #include "diagnose/text.h"
 
 namespace paramedic::diagnose {
 namespace {
 
-constexpr std::string_view kHeader = "Traceback (most recent call last)";
 constexpr int kMarksHold = 6;
 constexpr size_t kContinuationMax = 24;
+constexpr size_t kPartMax = 512;  // bytes of a type, a file, a function, a line of code
+
+void cut(std::string& part) { part.resize(std::min(part.size(), kPartMax)); }
 
 re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -177,6 +180,8 @@ bool TracebackParser::frame_line(std::string_view text) {
     frame.file = "<cell>";
   }
   frame.line = to_int(line);
+  cut(frame.file);
+  cut(frame.function);
   frame.role = role_of(frame.file);
   frame_indent_ = indent_of(text);
   if (current_.frames.size() < kFramesMax) {
@@ -202,6 +207,8 @@ bool TracebackParser::jvm_frame(std::string_view text) {
   }
   if (current_.frames.size() == kJvmFramesMax) return true;
   frame.line = to_int(line);
+  cut(frame.file);
+  cut(frame.function);
   frame.role = role_of_class(name);
   current_.frames.insert(current_.frames.begin(), std::move(frame));
   return true;
@@ -215,6 +222,7 @@ bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   if (!named_exception(text, type, message) && !(loose && loose_exception(text, type, message))) {
     return false;
   }
+  cut(type);
   current_.type = std::move(type);
   current_.message = message.substr(0, kMessageMax);
   current_.line = line.number;
@@ -226,11 +234,43 @@ bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   return true;
 }
 
+bool TracebackParser::start_dump(const LogLine& line) {
+  const DumpLine found = dump_line(line.text);
+  if (found.kind == DumpLine::Kind::kNone) return false;
+  state_ = State::kDump;
+  current_ = {};
+  current_.is_dump = true;
+  if (found.kind == DumpLine::Kind::kFrame) feed_dump(line);
+  return true;
+}
+
+// Frames of a dump stand the innermost first.
+bool TracebackParser::feed_dump(const LogLine& line) {
+  DumpLine found = dump_line(line.text);
+  if (found.kind != DumpLine::Kind::kFrame) {
+    close();
+    return feed_idle(line);
+  }
+  if (current_.frames.empty()) {
+    current_.line = line.number;
+    current_.offset = line.offset;
+    current_.message = std::string(trim(line.text)).substr(0, kMessageMax);
+  }
+  cut(found.frame.file);
+  cut(found.frame.function);
+  if (current_.frames.size() < kDumpFramesMax) {
+    current_.frames.insert(current_.frames.begin(), std::move(found.frame));
+  }
+  return false;
+}
+
 bool TracebackParser::feed_idle(const LogLine& line) {
-  if (contains(line.text, kHeader)) {
+  if (contains(line.text, kTracebackHeader)) {
     open_traceback(line.text);
     return true;
   }
+  // Header and frames of a dump may be all that tells of a failure: the scanner sees them too.
+  if (start_dump(line)) return false;
   if (feed_between(line.text)) return true;
   if (std::string jvm; RE2::FullMatch(piece(line.text), jvm_thread(), &jvm)) {
     return start_exception({jvm, line.number, line.offset, line.is_stamped}, true);
@@ -248,6 +288,7 @@ bool TracebackParser::feed_idle(const LogLine& line) {
   std::string what;
   if (!native_type_.empty() && RE2::FullMatch(piece(line.text), kWhat, &what)) {
     current_.type = std::exchange(native_type_, {});
+    cut(current_.type);
     current_.message = what.substr(0, kMessageMax);
     current_.line = line.number;
     current_.offset = line.offset;
@@ -271,7 +312,7 @@ bool TracebackParser::feed_idle(const LogLine& line) {
 bool TracebackParser::feed_frames(const LogLine& line) {
   const std::string_view text = line.text;
   const std::string_view bare = trim(text);
-  if (contains(text, kHeader)) {
+  if (contains(text, kTracebackHeader)) {
     // Two writers without prefixes: their frames are taken as one stack.
     open_traceback(text);
     return true;
@@ -285,7 +326,7 @@ bool TracebackParser::feed_frames(const LogLine& line) {
   std::string number, code;
   if (RE2::FullMatch(piece(bare), kArrow, &number, &code)) {
     if (!current_.frames.empty()) {
-      current_.frames.back().code = std::string(trim(code));
+      current_.frames.back().code = std::string(trim(code).substr(0, kPartMax));
       if (current_.frames.back().line == 0) current_.frames.back().line = to_int(number);
     }
     stray_ = 0;
@@ -295,7 +336,7 @@ bool TracebackParser::feed_frames(const LogLine& line) {
   std::string type, message;
   const bool at_frame = indent_of(text) <= frame_indent_;
   if (expect_code_ && !(at_frame && named_exception(bare, type, message))) {
-    if (!current_.frames.empty()) current_.frames.back().code = std::string(bare);
+    if (!current_.frames.empty()) current_.frames.back().code = bare.substr(0, kPartMax);
     expect_code_ = false;
     return true;
   }
@@ -310,7 +351,7 @@ bool TracebackParser::feed_frames(const LogLine& line) {
 
 bool TracebackParser::feed_message(const LogLine& line) {
   const std::string_view text = line.text;
-  if (contains(text, kHeader)) {
+  if (contains(text, kTracebackHeader)) {
     close();
     open_traceback(text);
     return true;
@@ -366,6 +407,9 @@ bool TracebackParser::feed(const LogLine& line) {
       break;
     case State::kMessage:
       taken = feed_message(line);
+      break;
+    case State::kDump:
+      taken = feed_dump(line);
       break;
   }
   last_line_ = line.number;

@@ -1,7 +1,8 @@
 #pragma once
 // Python tracebacks out of a stream of lines: all printed forms (CPython 2 to 3.14, IPython, Rich,
 // pytest) and the JVM's, indented or not, cut at either end, in chains and groups, and the lone
-// "Type: message" line that loggers print. One parser for each writer of a log; one thread.
+// "Type: message" line that loggers print. And stacks without an exception (stack_dump.h). One
+// parser for each writer of a log; one thread.
 
 #include <cstdint>
 #include <deque>
@@ -13,7 +14,8 @@
 namespace paramedic::diagnose {
 
 // Whose code a frame is in.
-enum class FrameRole : uint8_t { kUser, kFramework, kStandardLibrary, kLauncher };
+// kNative: of a native stack, where `file` is a library and `function` a symbol.
+enum class FrameRole : uint8_t { kUser, kFramework, kStandardLibrary, kLauncher, kNative };
 
 struct Frame {
   std::string file;
@@ -46,6 +48,7 @@ struct Exception {
   std::string message;        // may have several lines
   std::vector<Frame> frames;  // outermost first
   Link link = Link::kNone;
+  bool is_dump = false;     // a stack without an exception; its innermost line is the message
   bool ignored = false;     // "Exception ignored in": the interpreter went on
   bool in_thread = false;   // "Exception in thread Thread-3"
   int process = -1;         // "-- Process 3 terminated with the following error"
@@ -72,11 +75,15 @@ class TracebackParser {
   static constexpr size_t kJvmFramesMax = 64;
   static constexpr int kStrayMax = 48;
 
-  enum class State : uint8_t { kIdle, kFrames, kMessage };
+  static constexpr size_t kDumpFramesMax = 64;
+
+  enum class State : uint8_t { kIdle, kFrames, kMessage, kDump };
 
   bool feed_idle(const LogLine& line);
   bool feed_frames(const LogLine& line);
   bool feed_message(const LogLine& line);
+  bool feed_dump(const LogLine& line);
+  bool start_dump(const LogLine& line);
   bool feed_between(std::string_view text);
   bool start_exception(const LogLine& line, bool loose);
   bool frame_line(std::string_view text);
