@@ -177,9 +177,11 @@ def _hold(
         try:
             with _NoCollection():
                 plan = repairs.plan(crash, repair, standings, region)
-                if plan.edit is not None:
-                    dry_run.check(plan)
                 took["plan"] = (time.perf_counter() - began) * 1e3
+                if plan.edit is not None:
+                    began = time.perf_counter()
+                    dry_run.check(plan)
+                    took["try"] = (time.perf_counter() - began) * 1e3
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))
