@@ -26,7 +26,7 @@ struct Hostile {
 };
 
 std::vector<Hostile> hostile_logs() {
-  const auto always = [](std::string text) { return [text](int) { return text; }; };
+  const auto always = [](const std::string& text) { return [text](int) { return text; }; };
   return {
       {"chains",
        always("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n"

@@ -248,9 +248,14 @@ StageFound stage_of_frames(const Catalog& catalog, const Exception& exception) {
 }
 
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
-  if (event.signature != nullptr && event.signature->stage) return *event.signature->stage;
   StageFound found = event.exception ? stage_of_chain(catalog, timeline, event)
                                      : stage_behind_line(catalog, timeline, event);
+  if (event.signature != nullptr && event.signature->stage) {
+    // Of what happens where a job spends its time the frames know more than its kind does.
+    const bool is_elsewhere = *event.signature->stage == Stage::kTrain &&
+                              found.telling == Telling::kAct && found.stage != Stage::kTeardown;
+    return is_elsewhere ? found.stage : *event.signature->stage;
+  }
   if (found.telling == Telling::kNothing) found = stage_of_source(catalog, event.text);
   if (found.stage == Stage::kStart && event.signature != nullptr &&
       event.signature->category == Category::kIllegalArgument) {
