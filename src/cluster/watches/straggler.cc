@@ -335,7 +335,7 @@ class Straggler : public Watch {
         span.wall_ms / std::max(span.wall_ms - turns.cost_ms, span.wall_ms / 1000));
     if (turns.where.line > 0) {
       finding.where = turns.where;
-      finding.evidence.push_back(fmt::format("all of them {} as long as that costs at {}:{}",
+      finding.evidence.push_back(fmt::format("together they {} as long as that takes at {}:{}",
                                              is_gc ? "collect garbage" : "are seen",
                                              turns.where.file, turns.where.line));
     }

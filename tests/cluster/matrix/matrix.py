@@ -40,7 +40,7 @@ GRACE_SECONDS = 20.0
 # What a case may need of the machine (`needs`), and the program that says whether it is there.
 NEEDS = {
     "ranks apart": [str(TOOLS / "ranks_apart.py"), "--check"],
-    "memory group": [str(TOOLS / "in_memory_group.py"), "--check"],
+    "control group": [str(TOOLS / "in_control_group.py"), "--check"],
 }
 SHOW_SECONDS_MAX = 60.0
 # Marks the processes of a case, so that none is left behind.
@@ -255,7 +255,7 @@ def judge(
     if not hits:
         return [*problems, f"nothing of {sorted(wanted)} was found"], None
     says = case["expect_says"]
-    if says is not None and not any(says in finding["message"] for finding in hits):
+    if says is not None and not any(says in told(finding) for finding in hits):
         problems.append(f"{says} is not said: {describe(hits[0])}")
     rank = case["rank"]
     if rank is not None and not any(finding["rank"] == rank for finding in hits):
@@ -278,6 +278,10 @@ def is_at(finding: Dict[str, Any], place: Dict[str, Any]) -> bool:
     if not where or Path(where["file"]).name != Path(place["file"]).name:
         return False
     return place.get("line") is None or abs(where["line"] - place["line"]) <= 1
+
+
+def told(finding: Dict[str, Any]) -> str:
+    return "\n".join([finding["message"], *finding["evidence"]])
 
 
 def describe(finding: Dict[str, Any]) -> str:
