@@ -11,7 +11,7 @@ import os
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-VERSION = 4
+VERSION = 5
 MAX_DIMS = 8
 NO_UNITS = 255
 MAX_PENDING = 256  # numbers kept before they are written
@@ -196,13 +196,16 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
         ctypes.c_int32,
         [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p],
     ),
-    # The last four are bodies of Python functions, never called through ctypes: gate.py.
-    "paramedic_gate_works": (ctypes.c_int32, []),
+    # What follows but for the first two are bodies of Python functions, never called through
+    # ctypes: _native.py.
+    "paramedic_native_works": (ctypes.c_int32, []),
     "paramedic_gate_keep": (None, [ctypes.c_void_p]),
     "paramedic_gate_mark": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
     "paramedic_gate_cleared": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
     "paramedic_gate_backward": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
     "paramedic_gate_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_stretch_loss": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_stretch_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
 }
 
 
@@ -316,6 +319,18 @@ def _nothing(*arguments: Any) -> int:
     return 0
 
 
+class Numbers(ctypes.Structure):
+    """paramedic_numbers."""
+
+    _fields_ = [
+        ("steps", ctypes.c_int64 * MAX_PENDING),
+        ("values", ctypes.c_double * MAX_PENDING),
+        ("ids", ctypes.c_int32 * MAX_PENDING),
+        ("count", ctypes.c_int64),
+        ("probe", ctypes.c_void_p),
+    ]
+
+
 class Probe:
     """One ring, open for writing.
 
@@ -327,17 +342,13 @@ class Probe:
         self._library = library
         self._handle = handle
         self._scalar_ids: Dict[str, int] = {}
-        self._arrays: Tuple[Any, ...] = (
-            (ctypes.c_int64 * MAX_PENDING)(),
-            (ctypes.c_int32 * MAX_PENDING)(),
-            (ctypes.c_double * MAX_PENDING)(),
-        )
-        # Of each array, so that numbers are set without ctypes.
-        views: List[Any] = [memoryview(array).cast("B") for array in self._arrays]
+        # Numbers that wait to be written; views of its arrays, so that they are set without ctypes.
+        self.numbers = numbers = Numbers(probe=handle)
+        arrays = (numbers.steps, numbers.ids, numbers.values)
+        views: List[Any] = [memoryview(array).cast("B") for array in arrays]
         self._steps, self._ids, self._values = (
             view.cast(code) for view, code in zip(views, ("q", "i", "d"))
         )
-        self._pending = 0
         self._due = library.paramedic_due
         self._next_due = library.paramedic_next_due
         self._capture = library.paramedic_capture
@@ -382,19 +393,21 @@ class Probe:
 
     def number(self, step: int, number: int, value: float) -> None:
         """Keeps the scalar `number` for the next flush: no call."""
-        at = self._pending
+        at = self.numbers.count
         self._steps[at] = step
         self._ids[at] = number
         self._values[at] = value
-        self._pending = at = at + 1
+        self.numbers.count = at = at + 1
         if at == MAX_PENDING:
             self.flush()
 
     def flush(self) -> None:
         """Writes the numbers that were kept."""
-        count, self._pending = self._pending, 0
+        numbers = self.numbers
+        count, numbers.count = numbers.count, 0
         if count:
-            self._library.paramedic_scalars_of_steps(self._handle, MODE_TRAIN, *self._arrays, count)
+            arrays = (numbers.steps, numbers.ids, numbers.values)
+            self._library.paramedic_scalars_of_steps(self._handle, MODE_TRAIN, *arrays, count)
 
     def scalar_at(self, step: int, number: int, data: int, dtype: int, divisor: float) -> float:
         """Records and answers the number that lies at address `data`."""

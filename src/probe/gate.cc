@@ -1,46 +1,25 @@
-// The quick half of what recovery does in each iteration (python/paramedic/recovery/gate.py). The
-// library is bound to no version of Python: what it asks of the interpreter is in the stable ABI
-// and found in the process that loads it.
-
-#include <pthread.h>
-#include <sys/types.h>
+// The quick half of what recovery does in each iteration (python/paramedic/recovery/gate.py).
 
 #include <cstring>
 
+#include "probe/interpreter.h"
 #include "probe/probe.h"
 
-extern "C" {
-// NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
-// Weak: a process without an interpreter loads the library all the same.
-[[gnu::weak]] void* PyCapsule_GetPointer(void* capsule, const char* name);
-[[gnu::weak]] void* PyObject_CallFunctionObjArgs(void* function, ...);
-[[gnu::weak]] void* PyObject_GetAttr(void* object, void* name);
-[[gnu::weak]] void PyErr_Clear();
-[[gnu::weak]] void Py_IncRef(void* object);
-[[gnu::weak]] void Py_DecRef(void* object);
-[[gnu::weak]] ssize_t PyDict_Size(void* dict);
-// NOLINTEND(readability-identifier-naming)
-}
+using paramedic::probe::address_of;
+using paramedic::probe::new_reference;
+using paramedic::probe::object_at;
+using paramedic::probe::this_thread;
 
 namespace {
 
 constexpr int64_t kEndBytes = 24;
-
-void* object_at(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 paramedic_gate* gate_of(void* capsule) {
   return static_cast<paramedic_gate*>(PyCapsule_GetPointer(capsule, nullptr));
 }
 
 // Whether the thread that trains is the one that calls: Python's number of it is this one.
-bool is_own_thread(const paramedic_gate& gate) {
-  return gate.thread == static_cast<uint64_t>(pthread_self());
-}
-
-void* none(const paramedic_gate& gate) {
-  Py_IncRef(object_at(gate.none));
-  return object_at(gate.none);
-}
+bool is_own_thread(const paramedic_gate& gate) { return gate.thread == this_thread(); }
 
 // Calls `function` with one argument or none; false when it raised.
 bool call(uint64_t function, void* argument = nullptr) {
@@ -63,7 +42,7 @@ void keep_value(paramedic_gate_value& value) {
   void* now = PyObject_GetAttr(object_at(value.object), object_at(value.name));
   if (now == nullptr) PyErr_Clear();
   void* before = object_at(value.kept);
-  value.kept = reinterpret_cast<uint64_t>(now);
+  value.kept = address_of(now);
   if (before != nullptr) Py_DecRef(before);
 }
 
@@ -83,10 +62,11 @@ bool change(paramedic_gate& gate) {
 
 }  // namespace
 
-int32_t paramedic_gate_works(void) {
+int32_t paramedic_native_works(void) {
+  // One that has these has all of the stable ABI.
   return PyCapsule_GetPointer != nullptr && PyObject_CallFunctionObjArgs != nullptr &&
-                 PyObject_GetAttr != nullptr && PyErr_Clear != nullptr && Py_IncRef != nullptr &&
-                 Py_DecRef != nullptr && PyDict_Size != nullptr
+                 PyObject_CallMethodObjArgs != nullptr && PyObject_GetAttr != nullptr &&
+                 PySequence_GetItem != nullptr && Py_IncRef != nullptr
              ? 1
              : 0;
 }
@@ -98,11 +78,11 @@ void paramedic_gate_keep(paramedic_gate* gate) {
 
 void* paramedic_gate_mark(void* self, void* loop) {
   paramedic_gate& gate = *gate_of(self);
-  const bool is_expected = reinterpret_cast<uint64_t>(loop) == gate.loop &&
-                           gate.marks + 1 < gate.look_at && is_own_thread(gate) &&
+  const bool is_expected = address_of(loop) == gate.loop && gate.marks + 1 < gate.look_at &&
+                           is_own_thread(gate) &&
                            PyDict_Size(object_at(gate.modules)) == gate.module_count;
   if (!is_expected && !call(gate.on_mark, loop)) return nullptr;
-  if (!is_own_thread(gate)) return none(gate);
+  if (!is_own_thread(gate)) return new_reference(gate.none);
   gate.marks++;
   gate.changed = gate.skipped = 0;
   paramedic_gate_keep(&gate);
@@ -113,22 +93,22 @@ void* paramedic_gate_mark(void* self, void* loop) {
     gate.sequence_at_mark = reinterpret_cast<uint64_t (*)()>(gate.sequence)();
   }
   if (gate.on_keep != 0 && !call(gate.on_keep)) return nullptr;
-  return none(gate);
+  return new_reference(gate.none);
 }
 
 void* paramedic_gate_cleared(void* self, void* object) {
   paramedic_gate& gate = *gate_of(self);
-  if (!is_own_thread(gate)) return none(gate);
+  if (!is_own_thread(gate)) return new_reference(gate.none);
   for (int64_t i = 0; i < gate.clearer_count; i++) {
-    if (gate.clearers[i].object != reinterpret_cast<uint64_t>(object)) continue;
+    if (gate.clearers[i].object != address_of(object)) continue;
     for (int64_t owner = 0; owner < gate.owner_count; owner++) {
       if ((gate.clearers[i].owners >> owner & 1) == 0) continue;
       gate.owners[owner].cleared = 1;
       gate.owners[owner].idle = 0;
     }
-    return none(gate);
+    return new_reference(gate.none);
   }
-  return call(gate.on_clear, object) ? none(gate) : nullptr;
+  return call(gate.on_clear, object) ? new_reference(gate.none) : nullptr;
 }
 
 void* paramedic_gate_backward(void* self, void* /*unused*/) {
@@ -142,13 +122,13 @@ void* paramedic_gate_backward(void* self, void* /*unused*/) {
 
 void* paramedic_gate_step(void* self, void* const* arguments, int64_t count) {
   paramedic_gate& gate = *gate_of(self);
-  if (!is_own_thread(gate) || count < 1) return none(gate);
+  if (!is_own_thread(gate) || count < 1) return new_reference(gate.none);
   if (!change(gate)) return nullptr;
   for (int64_t i = 0; i < gate.owner_count; i++) {
-    if (gate.owners[i].object != reinterpret_cast<uint64_t>(arguments[0])) continue;
+    if (gate.owners[i].object != address_of(arguments[0])) continue;
     gate.owners[i].steps++;
     gate.owners[i].idle = 0;
-    return none(gate);
+    return new_reference(gate.none);
   }
-  return call(gate.on_step, arguments[0]) ? none(gate) : nullptr;
+  return call(gate.on_step, arguments[0]) ? new_reference(gate.none) : nullptr;
 }

@@ -1,68 +1,23 @@
-// A small interpreter of the test's own stands for Python: objects are addresses of integers.
-
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <sys/types.h>
 
 #include <array>
-#include <cstdarg>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "probe/fake_python.h"
 #include "probe/probe.h"
-
-namespace {
-
-struct Interpreter {
-  std::vector<std::string> calls;
-  std::map<void*, std::string> names;
-  bool raises = false;
-  int attribute = 0;
-  long references = 0;
-  ssize_t modules = 5;
-};
-Interpreter python;  // the functions that C asks for are plain ones
-int none_object, answer_object;
-
-}  // namespace
-
-extern "C" {
-// NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
-void* PyCapsule_GetPointer(void* capsule, const char* /*name*/) { return capsule; }
-void* PyObject_CallFunctionObjArgs(void* function, ...) {
-  va_list arguments;
-  va_start(arguments, function);
-  const void* argument = va_arg(arguments, void*);
-  va_end(arguments);
-  python.calls.push_back(python.names[function] + (argument == nullptr ? "" : "+"));
-  if (python.raises) return nullptr;
-  python.references++;
-  return &answer_object;
-}
-void* PyObject_GetAttr(void* /*object*/, void* /*name*/) {
-  python.references++;
-  return &python.attribute;
-}
-void PyErr_Clear() {}
-void Py_IncRef(void* /*object*/) { python.references++; }
-void Py_DecRef(void* /*object*/) { python.references--; }
-ssize_t PyDict_Size(void* /*dict*/) { return python.modules; }
-// NOLINTEND(readability-identifier-naming)
-}
 
 namespace paramedic::probe {
 namespace {
-
-uint64_t address(const void* object) { return reinterpret_cast<uint64_t>(object); }
 
 // A gate that has seen a loop with one optimizer.
 class Gate : public ::testing::Test {
  protected:
   Gate() {
-    python = Interpreter();
+    python = FakePython();
+    python.any_attribute = &attribute;
     uint64_t* functions[] = {&gate.on_mark, &gate.on_change, &gate.on_step, &gate.on_clear,
                              &gate.on_level};
     const char* names[] = {"mark", "change", "step", "clear", "level"};
@@ -70,7 +25,7 @@ class Gate : public ::testing::Test {
       *functions[i] = address(&objects[i]);
       python.names[&objects[i]] = names[i];
     }
-    gate.none = address(&none_object);
+    gate.none = address(&python.none);
     gate.thread = static_cast<uint64_t>(pthread_self());
     gate.loop = address(&loop);
     gate.module_count = python.modules;
@@ -87,23 +42,23 @@ class Gate : public ::testing::Test {
     made.swap(python.calls);
     return made;
   }
-  void mark() { EXPECT_EQ(paramedic_gate_mark(&gate, &loop), &none_object); }
-  void backward() { EXPECT_EQ(paramedic_gate_backward(&gate, nullptr), &answer_object); }
+  void mark() { EXPECT_EQ(paramedic_gate_mark(&gate, &loop), &python.none); }
+  void backward() { EXPECT_EQ(paramedic_gate_backward(&gate, nullptr), &python.answer); }
   void step(void* which) {
     void* const arguments[] = {which, nullptr, nullptr};
-    EXPECT_EQ(paramedic_gate_step(&gate, arguments, 3), &none_object);
+    EXPECT_EQ(paramedic_gate_step(&gate, arguments, 3), &python.none);
   }
-  void clear(void* which) { EXPECT_EQ(paramedic_gate_cleared(&gate, which), &none_object); }
+  void clear(void* which) { EXPECT_EQ(paramedic_gate_cleared(&gate, which), &python.none); }
 
   paramedic_gate gate{};
   std::array<int, 8> objects{};
-  int loop = 0, optimizer = 0, other = 0;
+  int loop = 0, optimizer = 0, other = 0, attribute = 0;
 };
 
 using Calls = std::vector<std::string>;
 
 TEST_F(Gate, an_iteration_like_the_one_before_it_calls_nobody) {
-  EXPECT_EQ(paramedic_gate_works(), 1);
+  EXPECT_EQ(paramedic_native_works(), 1);
   for (int i = 1; i <= 3; i++) {
     mark();
     clear(&optimizer);
@@ -117,7 +72,7 @@ TEST_F(Gate, an_iteration_like_the_one_before_it_calls_nobody) {
 }
 
 TEST_F(Gate, what_is_not_expected_goes_to_python) {
-  EXPECT_EQ(paramedic_gate_mark(&gate, &other), &none_object);
+  EXPECT_EQ(paramedic_gate_mark(&gate, &other), &python.none);
   EXPECT_EQ(calls(), (Calls{"mark+"}));
   python.modules++;
   mark();
@@ -180,13 +135,13 @@ TEST_F(Gate, bytes_are_kept_when_their_ends_have_moved) {
 TEST_F(Gate, a_value_is_held_as_long_as_it_is_kept) {
   gate.value_count = 1;
   for (int i = 0; i < 3; i++) mark();
-  EXPECT_EQ(gate.values[0].kept, address(&python.attribute));
+  EXPECT_EQ(gate.values[0].kept, address(&attribute));
   EXPECT_EQ(python.references, 1 + 3);  // and three answers
 }
 
 TEST_F(Gate, other_threads_are_none_of_its_business) {
   gate.thread = 1;
-  EXPECT_EQ(paramedic_gate_mark(&gate, &loop), &none_object);
+  EXPECT_EQ(paramedic_gate_mark(&gate, &loop), &python.none);
   EXPECT_EQ(calls(), (Calls{"mark+"}));  // whether to adopt it is asked
   EXPECT_EQ(gate.marks, 0);
   clear(&optimizer);

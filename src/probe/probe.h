@@ -14,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 4
+#define PARAMEDIC_PROBE_VERSION 5
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
@@ -239,8 +239,8 @@ typedef struct {
   paramedic_gate_clearer clearers[PARAMEDIC_GATE_CLEARERS];
 } paramedic_gate;
 
-/* 1 where the interpreter offers what the functions below need: all of it is in its stable ABI. */
-int32_t paramedic_gate_works(void);
+/* 1 where the interpreter offers what functions that it calls need: its stable ABI. */
+int32_t paramedic_native_works(void);
 
 /* Keeps pieces and values as they are now. Called with the GIL held, like all of these. */
 void paramedic_gate_keep(paramedic_gate* gate);
@@ -253,6 +253,90 @@ void* paramedic_gate_mark(void* self, void* loop);
 void* paramedic_gate_cleared(void* self, void* object);
 void* paramedic_gate_backward(void* self, void* unused);
 void* paramedic_gate_step(void* self, void* const* arguments, int64_t count);
+
+/* Named numbers that wait to be written together (paramedic_scalars_of_steps). */
+#define PARAMEDIC_NUMBERS 256
+typedef struct {
+  int64_t steps[PARAMEDIC_NUMBERS];
+  double values[PARAMEDIC_NUMBERS];
+  int32_t ids[PARAMEDIC_NUMBERS];
+  int64_t count;
+  paramedic_probe* probe;
+} paramedic_numbers;
+
+/* A stretch: the steps of a training loop from one at which something is due to the next. All that
+ * is done in them is done here: the loss is read where it lies, six values of a gradient are looked
+ * at, the step is counted. In Python that took 15 to 20 microseconds a step. Whatever is not as the
+ * owner has written it here goes to the owner's functions.
+ *
+ * All numbers are the owner's to set; objects are addresses of Python's, held by the owner. */
+#define PARAMEDIC_STRETCH_LINES 8
+#define PARAMEDIC_STRETCH_RATES 16
+
+/* A line that calls `backward()`: its code, the place in it, and the scalar that its loss is. */
+typedef struct {
+  uint64_t code;
+  int64_t place;
+  int64_t number;
+} paramedic_stretch_line;
+
+/* The learning rate of a group of parameters: the type of the number, what it was last, and the
+ * scalar that it is. */
+typedef struct {
+  uint64_t type;
+  double value;
+  int64_t number;
+} paramedic_stretch_rate;
+
+/* `on` is set when a stretch begins. on_step(optimizer, args, kwargs): a step that is not taken
+ * here. on_first(): after the first step of a stretch, on_keep(): after each one, or 0; their
+ * exceptions end with them. parameter: a function without arguments that answers the one whose
+ * gradient is looked at, or 0. session: its attribute `step` is that of the open step. first_ns,
+ * last_ns: when the stretch began, and when its last step ended; own_ns: what the first of its
+ * steps took of ours. numbers: a paramedic_numbers. */
+typedef struct {
+  uint64_t on_step;
+  uint64_t on_first;
+  uint64_t on_keep;
+  uint64_t parameter;
+  uint64_t session;
+  uint64_t optimizer;
+  uint64_t tensor_type;
+  uint64_t float32;
+  uint64_t none;
+  uint64_t yes; /* Python's True and False */
+  uint64_t no;
+  uint64_t name_step; /* names of attributes and of an item */
+  uint64_t name_code;
+  uint64_t name_place;
+  uint64_t name_dtype;
+  uint64_t name_is_cpu;
+  uint64_t name_data_ptr;
+  uint64_t name_grad;
+  uint64_t name_groups;
+  uint64_t name_rate;
+  uint64_t numbers;
+  uint64_t thread;
+  int64_t on;
+  int64_t timed; /* until the first step is over */
+  int64_t step;
+  int64_t last_step; /* the first step that is none of the stretch */
+  int64_t end_ns;    /* nor is one that ends later; of CLOCK_MONOTONIC */
+  int64_t first_ns;
+  int64_t last_ns;
+  int64_t own_ns;
+  int64_t steps;
+  int64_t line_count;
+  int64_t rate_count;
+  paramedic_stretch_line lines[PARAMEDIC_STRETCH_LINES];
+  paramedic_stretch_rate rates[PARAMEDIC_STRETCH_RATES];
+} paramedic_stretch;
+
+/* Bodies of Python functions, METH_FASTCALL, as above. loss(tensor, args, frame): True when
+ * `backward(tensor, *args)`, called by `frame`, is one of this stretch and its loss is kept.
+ * step(optimizer, args, kwargs): a hook before an optimizer's step. */
+void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count);
+void* paramedic_stretch_step(void* self, void* const* arguments, int64_t count);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

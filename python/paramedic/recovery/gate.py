@@ -8,15 +8,12 @@ operations of a framework. What is more comes back here as a call. Needs an inte
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import sysconfig
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, List, Optional
 
-from paramedic._probe import load
+from paramedic._native import METH_FASTCALL, METH_NOARGS, METH_O, Native
 
 MAX_PIECES, MAX_VALUES, MAX_OWNERS, MAX_CLEARERS = 16, 8, 8, 32
-_METH_NOARGS, _METH_O, _METH_FASTCALL = 4, 8, 0x80
 
 
 class Piece(ctypes.Structure):
@@ -92,67 +89,24 @@ class State(ctypes.Structure):
     ]
 
 
-class _MethodDef(ctypes.Structure):
-    """PyMethodDef, of the stable ABI."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("body", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-# Functions of the interpreter hold their addresses.
-_gates: List["Gate"] = []
-
-
 class Gate:
     """One gate. What `state` names by address is held in here; see probe.h for what each means."""
 
     def __init__(self) -> None:
         """Raises OSError where there can be none."""
-        self._library = load(os.environ.get("PARAMEDIC_PROBE", ""))
-        if sysconfig.get_config_var("Py_GIL_DISABLED") or not self._library.paramedic_gate_works():
-            raise OSError("this interpreter does not offer what is needed")
-        # Not as ctypes calls it, which would give up the GIL meanwhile.
-        keep = ctypes.cast(self._library.paramedic_gate_keep, ctypes.c_void_p).value
-        self._keep: Callable[[int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(keep or 0)
         self.state = State()
-        self._held: Dict[str, Any] = {}
+        self._native = native = Native(self.state)
+        # Not as ctypes calls it, which would give up the GIL meanwhile.
+        keep = ctypes.cast(native.library.paramedic_gate_keep, ctypes.c_void_p).value
+        self._keep: Callable[[int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(keep or 0)
         self._buffers: List[Any] = []
-        self._definitions: List[_MethodDef] = []
+        self.hold, self.let_go = native.hold, native.let_go
         self.hold("none", None)
         self.hold("modules", sys.modules)
-        new_capsule: Any = ctypes.pythonapi.PyCapsule_New
-        new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        new_capsule.restype = ctypes.py_object
-        self._capsule = new_capsule(ctypes.addressof(self.state), None, None)
-        self.mark = self._function("iteration_started", "mark", _METH_O)
-        self.cleared = self._function("cleared", "cleared", _METH_O)
-        self.backward = self._function("getEffectiveLevel", "backward", _METH_NOARGS)
-        self.step = self._function("before_step", "step", _METH_FASTCALL)
-        _gates.append(self)
-
-    def _function(self, name: str, body: str, flags: int) -> Callable[..., Any]:
-        address = ctypes.cast(getattr(self._library, f"paramedic_gate_{body}"), ctypes.c_void_p)
-        definition = _MethodDef(name.encode(), address.value, flags, None)
-        self._definitions.append(definition)
-        make: Any = ctypes.pythonapi.PyCFunction_NewEx
-        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        make.restype = ctypes.py_object
-        function: Callable[..., Any] = make(ctypes.addressof(definition), self._capsule, None)
-        return function
-
-    def hold(self, name: str, thing: Any) -> None:
-        """Sets an address of `state` to that of `thing`, and holds it."""
-        self._held[name] = thing
-        setattr(self.state, name, id(thing))
-
-    def let_go(self, name: str) -> None:
-        """Sets an address to nothing."""
-        setattr(self.state, name, 0)
-        self._held.pop(name, None)
+        self.mark = native.function("iteration_started", "paramedic_gate_mark", METH_O)
+        self.cleared = native.function("cleared", "paramedic_gate_cleared", METH_O)
+        self.backward = native.function("getEffectiveLevel", "paramedic_gate_backward", METH_NOARGS)
+        self.step = native.function("before_step", "paramedic_gate_step", METH_FASTCALL)
 
     def piece(self, address: int, size: int) -> Optional[memoryview]:
         """Keeps `size` bytes at `address` at each mark from now on; answers where, None where there

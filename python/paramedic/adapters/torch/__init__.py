@@ -64,7 +64,7 @@ class Adapter:
         self.phases = phases = Phases(session)
         facts = ModelFacts(session, models, self.origins)
         memory = Memory(torch)
-        self.quick = quick = Quick(session, phases, memory)
+        self.quick = quick = Quick(session, phases)
         self.steps = Steps(session, source, definitions, models, facts, phases, reader, quick)
         self.losses = Losses(
             session, source, definitions, phases, facts, models, reader, memory, quick

@@ -25,6 +25,12 @@ class GlobalHook:
         """Takes the hook away."""
         self._table.pop(self._key, None)
 
+    def replace(self, function: Callable[..., None]) -> None:
+        """Another function from now on, in the same place."""
+        self._function = function
+        if self.armed:
+            self.arm()
+
     @property
     def armed(self) -> bool:
         """Whether it is in place."""

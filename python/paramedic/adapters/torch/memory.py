@@ -10,7 +10,6 @@ from typing import Any, Optional
 
 # The address space of a process on today's 64-bit systems.
 _ADDRESS_BITS = 47
-FLOAT32_MAX = 3.5e38  # every finite float32 lies within
 
 
 def _window(kind: Any, code: Any) -> Any:

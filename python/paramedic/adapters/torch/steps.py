@@ -90,7 +90,8 @@ class Steps:
         optimizer_module: Any = sys.modules["torch.optim.optimizer"]
         self._pre = GlobalHook(optimizer_module._global_optimizer_pre_hooks, self._before)
         self._post = GlobalHook(optimizer_module._global_optimizer_post_hooks, self._after)
-        quick.post_hook = self._post
+        quick.pre_hook, quick.post_hook = self._pre, self._post
+        quick.usual_step = self._before
         quick.after_stretch = self._count_stretch
         # The optimizer that steps in a stretch.
         self._stretched: Optional[Stepper] = None
@@ -145,8 +146,6 @@ class Steps:
             self._labels.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._quick.on and self._quick.step(optimizer, args, kwargs):
-            return
         if not self._tap.on:
             return
         self._charged_ns = start = perf_counter_ns()

@@ -1,0 +1,70 @@
+"""Functions of the probe's library that the interpreter itself calls.
+
+Their code is native and in no cache less than it has to be: between two operations of a framework a
+call through ctypes costs 4 to 6 µs and an instruction of Python some 50 ns. They work on a
+structure whose numbers are set here; objects stand in it as addresses, and are held here. Needs an
+interpreter with a GIL.
+"""
+
+import ctypes
+import os
+import sysconfig
+from typing import Any, Callable, Dict, List
+
+from paramedic._probe import load
+
+METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """PyMethodDef, of the stable ABI."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("body", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+# The interpreter's functions hold their addresses.
+_made: List["Native"] = []
+
+
+class Native:
+    """A structure and the native functions that work on it; both stay for good."""
+
+    def __init__(self, state: ctypes.Structure) -> None:
+        """Raises OSError where there can be none."""
+        self.library = load(os.environ.get("PARAMEDIC_PROBE", ""))
+        if sysconfig.get_config_var("Py_GIL_DISABLED") or not self.library.paramedic_native_works():
+            raise OSError("this interpreter does not offer what is needed")
+        self._state = state
+        self._held: Dict[str, Any] = {}
+        self._definitions: List[_MethodDef] = []
+        new_capsule: Any = ctypes.pythonapi.PyCapsule_New
+        new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        new_capsule.restype = ctypes.py_object
+        self._capsule = new_capsule(ctypes.addressof(state), None, None)
+        _made.append(self)
+
+    def function(self, name: str, body: str, flags: int) -> Callable[..., Any]:
+        """What Python calls `name` and the library `body`."""
+        address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
+        definition = _MethodDef(name.encode(), address.value, flags, None)
+        self._definitions.append(definition)
+        make: Any = ctypes.pythonapi.PyCFunction_NewEx
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        make.restype = ctypes.py_object
+        function: Callable[..., Any] = make(ctypes.addressof(definition), self._capsule, None)
+        return function
+
+    def hold(self, name: str, thing: Any) -> None:
+        """Sets an address of the structure to that of `thing`, and holds it."""
+        self._held[name] = thing
+        setattr(self._state, name, id(thing))
+
+    def let_go(self, name: str) -> None:
+        """Sets an address to nothing."""
+        setattr(self._state, name, 0)
+        self._held.pop(name, None)

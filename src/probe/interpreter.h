@@ -1,0 +1,48 @@
+#pragma once
+// What the functions that Python calls by themselves (gate.cc, stretch.cc) ask of the interpreter.
+// The library is bound to no version of Python: all of it is in the stable ABI, and found in the
+// process that loads it. Weak: a process without an interpreter loads the library all the same.
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstdint>
+
+extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
+[[gnu::weak]] void* PyCapsule_GetPointer(void* capsule, const char* name);
+[[gnu::weak]] void* PyObject_CallFunctionObjArgs(void* function, ...);
+[[gnu::weak]] void* PyObject_CallMethodObjArgs(void* object, void* name, ...);
+[[gnu::weak]] void* PyObject_GetAttr(void* object, void* name);
+[[gnu::weak]] int PyObject_SetAttr(void* object, void* name, void* value);
+[[gnu::weak]] void* PyObject_GetItem(void* object, void* key);
+[[gnu::weak]] void* PyObject_Type(void* object);
+[[gnu::weak]] ssize_t PyObject_Size(void* object);
+[[gnu::weak]] void* PySequence_GetItem(void* sequence, ssize_t index);
+[[gnu::weak]] ssize_t PyDict_Size(void* dict);
+[[gnu::weak]] void* PyLong_FromLongLong(long long value);
+[[gnu::weak]] long long PyLong_AsLongLong(void* number);
+[[gnu::weak]] double PyFloat_AsDouble(void* number);
+[[gnu::weak]] void PyErr_Clear();
+[[gnu::weak]] void* PyErr_Occurred();
+[[gnu::weak]] void Py_IncRef(void* object);
+[[gnu::weak]] void Py_DecRef(void* object);
+// NOLINTEND(readability-identifier-naming)
+}
+
+namespace paramedic::probe {
+
+// An object as the tables that Python fills name it, and back.
+inline void* object_at(uint64_t address) { return reinterpret_cast<void*>(address); }
+inline uint64_t address_of(const void* object) { return reinterpret_cast<uint64_t>(object); }
+
+// A new reference to an object that its owner holds.
+inline void* new_reference(uint64_t address) {
+  Py_IncRef(object_at(address));
+  return object_at(address);
+}
+
+// Python's number of the calling thread (threading.get_ident).
+inline uint64_t this_thread() { return static_cast<uint64_t>(pthread_self()); }
+
+}  // namespace paramedic::probe

@@ -1,0 +1,213 @@
+// Steps at which nothing is due (python/paramedic/adapters/torch/quick.py).
+//
+// Every look fails quietly: what cannot be read is "not as expected", and the owner's function,
+// which is asked then, finds out why.
+
+#include <cmath>
+#include <ctime>
+
+#include "probe/interpreter.h"
+#include "probe/probe.h"
+
+using paramedic::probe::address_of;
+using paramedic::probe::new_reference;
+using paramedic::probe::object_at;
+using paramedic::probe::this_thread;
+
+namespace {
+
+constexpr int kValues = 6;  // of a gradient; a NaN of the pass is in most units of a layer
+
+// A reference that is given back; null after an error, which is cleared.
+class Held {
+ public:
+  explicit Held(void* object) : object_(object) {
+    if (object == nullptr) PyErr_Clear();
+  }
+  ~Held() {
+    if (object_ != nullptr) Py_DecRef(object_);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  void* get() const { return object_; }
+  bool is(uint64_t address) const { return object_ != nullptr && address_of(object_) == address; }
+
+ private:
+  void* object_;
+};
+
+void* attribute(void* object, uint64_t name) {
+  return object == nullptr ? nullptr : PyObject_GetAttr(object, object_at(name));
+}
+
+paramedic_stretch* stretch_of(void* capsule) {
+  return static_cast<paramedic_stretch*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+bool as_integer(void* number, int64_t& value) {
+  if (number == nullptr) return false;
+  value = PyLong_AsLongLong(number);
+  if (value != -1 || PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
+bool as_double(void* number, double& value) {
+  value = PyFloat_AsDouble(number);
+  if (value != -1.0 || PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
+void keep_number(const paramedic_stretch& stretch, int64_t number, double value) {
+  auto& numbers = *static_cast<paramedic_numbers*>(object_at(stretch.numbers));
+  const int64_t at = numbers.count;
+  numbers.steps[at] = stretch.step;
+  numbers.ids[at] = static_cast<int32_t>(number);
+  numbers.values[at] = value;
+  numbers.count = at + 1;
+  if (numbers.count < PARAMEDIC_NUMBERS) return;
+  numbers.count = 0;
+  paramedic_scalars_of_steps(numbers.probe, 0, numbers.steps, numbers.ids, numbers.values,
+                             PARAMEDIC_NUMBERS);
+}
+
+// The line of the stretch at which `frame` stands; null when it stands elsewhere.
+const paramedic_stretch_line* line_of(const paramedic_stretch& stretch, void* frame) {
+  const Held code(attribute(frame, stretch.name_code));
+  const Held place(attribute(frame, stretch.name_place));
+  int64_t at = 0;
+  if (code.get() == nullptr || !as_integer(place.get(), at)) return nullptr;
+  for (int64_t i = 0; i < stretch.line_count; i++) {
+    const paramedic_stretch_line& line = stretch.lines[i];
+    if (code.is(line.code) && line.place == at) return &line;
+  }
+  return nullptr;
+}
+
+// Where the numbers of a tensor on the CPU lie; null when it is on a device or has none.
+const float* floats_of(const paramedic_stretch& stretch, void* tensor) {
+  const Held is_cpu(attribute(tensor, stretch.name_is_cpu));
+  if (!is_cpu.is(stretch.yes)) return nullptr;
+  const Held data(PyObject_CallMethodObjArgs(tensor, object_at(stretch.name_data_ptr), nullptr));
+  int64_t at = 0;
+  if (!as_integer(data.get(), at)) return nullptr;
+  return static_cast<const float*>(object_at(static_cast<uint64_t>(at)));
+}
+
+bool keep_loss(paramedic_stretch& stretch, void* const* arguments) {
+  void* const tensor = arguments[0];
+  const paramedic_stretch_line* line = line_of(stretch, arguments[2]);
+  if (line == nullptr) return false;
+  const Held type(PyObject_Type(tensor));
+  const Held gradient(PySequence_GetItem(arguments[1], 0));
+  if (!type.is(stretch.tensor_type) || !gradient.is(stretch.none)) return false;
+  const Held dtype(attribute(tensor, stretch.name_dtype));
+  if (!dtype.is(stretch.float32)) return false;
+  const float* loss = floats_of(stretch, tensor);
+  if (loss == nullptr || !std::isfinite(*loss)) return false;
+  keep_number(stretch, line->number, *loss);
+  return true;
+}
+
+// Whether the learning rates are numbers as before; one that has changed is kept.
+bool look_at_rates(paramedic_stretch& stretch, void* optimizer) {
+  const Held groups(attribute(optimizer, stretch.name_groups));
+  if (groups.get() == nullptr) return false;
+  const ssize_t count = PyObject_Size(groups.get());
+  if (count < 0) PyErr_Clear();
+  if (count != stretch.rate_count) return false;
+  for (int64_t i = 0; i < stretch.rate_count; i++) {
+    paramedic_stretch_rate& rate = stretch.rates[i];
+    const Held group(PySequence_GetItem(groups.get(), i));
+    if (group.get() == nullptr) return false;
+    const Held value(PyObject_GetItem(group.get(), object_at(stretch.name_rate)));
+    if (value.get() == nullptr) return false;
+    const Held type(PyObject_Type(value.get()));
+    double now = 0.0;
+    if (!type.is(rate.type) || !as_double(value.get(), now)) return false;
+    if (now == rate.value) continue;
+    rate.value = now;
+    keep_number(stretch, rate.number, now);
+  }
+  return true;
+}
+
+// Autograd gives a gradient the layout of its parameter, whose type and size were looked at when
+// the stretch began; only the place may have changed since.
+bool looks_finite(const paramedic_stretch& stretch) {
+  if (stretch.parameter == 0) return true;
+  const Held parameter(PyObject_CallFunctionObjArgs(object_at(stretch.parameter), nullptr));
+  const Held gradient(attribute(parameter.get(), stretch.name_grad));
+  if (gradient.is(stretch.none)) return true;
+  if (gradient.get() == nullptr) return false;
+  const float* values = floats_of(stretch, gradient.get());
+  if (values == nullptr) return false;
+  double sum = 0.0;
+  for (int i = 0; i < kValues; i++) sum += values[i];
+  return std::isfinite(sum);
+}
+
+bool open_next(paramedic_stretch& stretch) {
+  const Held next(PyLong_FromLongLong(stretch.step + 1));
+  if (next.get() == nullptr) return false;
+  const int failed =
+      PyObject_SetAttr(object_at(stretch.session), object_at(stretch.name_step), next.get());
+  if (failed != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  stretch.step++;
+  stretch.steps++;
+  return true;
+}
+
+void call_if(uint64_t function) {
+  if (function != 0) Held(PyObject_CallFunctionObjArgs(object_at(function), nullptr));
+}
+
+bool take_step(paramedic_stretch& stretch, void* const* arguments) {
+  const int64_t now = now_ns();
+  const bool is_usual = address_of(arguments[0]) == stretch.optimizer && now < stretch.end_ns &&
+                        stretch.step < stretch.last_step && stretch.thread == this_thread() &&
+                        PyObject_Size(arguments[1]) == 1 && PyObject_Size(arguments[2]) == 0;
+  if (!is_usual || !look_at_rates(stretch, arguments[0]) || !looks_finite(stretch) ||
+      !open_next(stretch)) {
+    return false;
+  }
+  stretch.last_ns = now;
+  if (stretch.timed != 0) {
+    stretch.timed = 0;
+    call_if(stretch.on_first);
+    stretch.own_ns += now_ns() - now;
+  }
+  call_if(stretch.on_keep);
+  return true;
+}
+
+}  // namespace
+
+void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count) {
+  paramedic_stretch& stretch = *stretch_of(self);
+  const int64_t start = stretch.timed != 0 ? now_ns() : 0;
+  const bool is_kept = count == 3 && stretch.on != 0 && stretch.thread == this_thread() &&
+                       keep_loss(stretch, arguments);
+  if (is_kept && start != 0) stretch.own_ns += now_ns() - start;
+  return new_reference(is_kept ? stretch.yes : stretch.no);
+}
+
+void* paramedic_stretch_step(void* self, void* const* arguments, int64_t count) {
+  paramedic_stretch& stretch = *stretch_of(self);
+  if (count == 3 && stretch.on != 0 && take_step(stretch, arguments)) {
+    return new_reference(stretch.none);
+  }
+  return PyObject_CallFunctionObjArgs(object_at(stretch.on_step), arguments[0], arguments[1],
+                                      arguments[2], nullptr);
+}

@@ -1,0 +1,228 @@
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "probe/fake_python.h"
+#include "probe/probe.h"
+
+namespace paramedic::probe {
+namespace {
+
+using Calls = std::vector<std::string>;
+
+// A loop with one line of `backward()` and one optimizer, whose steps go the short way.
+class Stretch : public ::testing::Test {
+ protected:
+  Stretch() {
+    python = FakePython();
+    python.names = {{&usual, "usual"}, {&first, "first"}, {&keep, "keep"}, {&reference, "weight"}};
+    tell_functions_and_names();
+    tell_the_job();
+    stretch.on = 1;
+    stretch.step = 7;
+    stretch.last_step = 100;
+    stretch.end_ns = std::numeric_limits<int64_t>::max();
+    stretch.thread = static_cast<uint64_t>(pthread_self());
+  }
+
+  void tell_functions_and_names() {
+    stretch.on_step = address(&usual);
+    stretch.numbers = address(&numbers);
+    stretch.session = address(&session);
+    stretch.optimizer = address(&optimizer);
+    stretch.none = address(&python.none);
+    stretch.yes = address(&yes);
+    stretch.no = address(&no);
+    uint64_t* attributes[] = {&stretch.name_step,   &stretch.name_code,   &stretch.name_place,
+                              &stretch.name_dtype,  &stretch.name_is_cpu, &stretch.name_data_ptr,
+                              &stretch.name_grad,   &stretch.name_groups, &stretch.name_rate,
+                              &stretch.tensor_type, &stretch.float32};
+    for (size_t i = 0; i < std::size(attributes); i++) *attributes[i] = address(&names[i]);
+  }
+
+  void tell_the_job() {
+    stretch.line_count = 1;
+    stretch.lines[0] = {address(&code), 40, 3};
+    python.members[{&frame, &names[1]}] = &code;
+    python.members[{&frame, &names[2]}] = &place;
+    python.integers[&place] = 40;
+    tell_tensor(&loss_tensor, &loss);
+    python.types[&loss_tensor] = &names[9];
+    python.items[&pass] = {&python.none};
+    stretch.rate_count = 1;
+    stretch.rates[0] = {address(&float_type), 0.1, 4};
+    python.members[{&optimizer, &names[7]}] = &groups;
+    python.items[&groups] = {&group};
+    python.members[{&group, &names[8]}] = &rate;
+    python.types[&rate] = &float_type;
+    python.floats[&rate] = 0.1;
+    python.items[&only_self] = {&optimizer};
+    stretch.parameter = address(&reference);
+    python.answers[&reference] = &weight;
+    python.members[{&weight, &names[6]}] = &gradient_tensor;
+    tell_tensor(&gradient_tensor, gradient.data());
+  }
+
+  void tell_tensor(void* tensor, const void* values) {
+    python.members[{tensor, &names[3]}] = &names[10];
+    python.members[{tensor, &names[4]}] = &yes;
+    int* where = &addresses[python.integers.size() % addresses.size()];
+    python.members[{tensor, &names[5]}] = where;
+    python.integers[where] = static_cast<long long>(address(values));
+  }
+
+  bool keeps_loss() {
+    void* const arguments[] = {&loss_tensor, &pass, &frame};
+    void* answer = paramedic_stretch_loss(&stretch, arguments, 3);
+    return answer == &yes;
+  }
+  // Whether the step goes the short way; the usual one answers nothing else than Python's does.
+  bool takes_step() {
+    void* const arguments[] = {&optimizer, &only_self, &no_names};
+    python.calls.clear();
+    return paramedic_stretch_step(&stretch, arguments, 3) == &python.none;
+  }
+
+  paramedic_stretch stretch{};
+  paramedic_numbers numbers{};
+  std::array<int, 16> names{};
+  std::array<int, 16> addresses{};
+  std::array<float, 6> gradient{1, 2, 3, 4, 5, 6};
+  float loss = 0.5f;
+  int usual = 0, first = 0, keep = 0, reference = 0, session = 0, optimizer = 0, yes = 0, no = 0;
+  int code = 0, place = 0, frame = 0, loss_tensor = 0, pass = 0, groups = 0, group = 0, rate = 0;
+  int float_type = 0, only_self = 0, no_names = 0, weight = 0, gradient_tensor = 0;
+};
+
+TEST_F(Stretch, a_step_keeps_its_loss_and_is_counted) {
+  for (int64_t i = 0; i < 3; i++) {
+    EXPECT_TRUE(keeps_loss());
+    EXPECT_TRUE(takes_step());
+    EXPECT_EQ(numbers.count, i + 1);
+    EXPECT_EQ(numbers.steps[i], 7 + i);
+    EXPECT_EQ(numbers.ids[i], 3);
+    EXPECT_EQ(numbers.values[i], 0.5);
+    EXPECT_EQ(python.integers[&python.made], 8 + i);
+  }
+  EXPECT_EQ(stretch.steps, 3);
+  const void* step = python.members[std::pair<void*, void*>(&session, names.data())];
+  EXPECT_EQ(step, &python.made);
+}
+
+TEST_F(Stretch, every_reference_is_given_back) {
+  keeps_loss();
+  takes_step();
+  EXPECT_EQ(python.references, 2);  // the two answers
+}
+
+TEST_F(Stretch, a_loss_that_is_not_as_expected_is_left_to_python) {
+  loss = std::nanf("");
+  EXPECT_FALSE(keeps_loss());
+  loss = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(keeps_loss());
+  loss = 1.0f;
+  EXPECT_TRUE(keeps_loss());
+  python.integers[&place] = 41;  // another line
+  EXPECT_FALSE(keeps_loss());
+  python.integers[&place] = 40;
+  python.items[&pass] = {&weight};  // a gradient is given
+  EXPECT_FALSE(keeps_loss());
+  python.items[&pass] = {};
+  EXPECT_FALSE(keeps_loss());
+  python.items[&pass] = {&python.none};
+  python.types[&loss_tensor] = &float_type;
+  EXPECT_FALSE(keeps_loss());
+  EXPECT_EQ(numbers.count, 1);
+}
+
+TEST_F(Stretch, a_step_that_is_not_as_expected_goes_to_python_with_its_arguments) {
+  const auto refused = [&] { return !takes_step() && python.calls.back() == "usual+++"; };
+  python.items[&only_self] = {&optimizer, &code};  // a closure
+  EXPECT_TRUE(refused());
+  python.items[&only_self] = {&optimizer};
+  python.items[&no_names] = {&code};
+  EXPECT_TRUE(refused());
+  python.items[&no_names] = {};
+  gradient[5] = std::nanf("");
+  EXPECT_TRUE(refused());
+  gradient[5] = 0;
+  python.items[&groups] = {&group, &group};
+  EXPECT_TRUE(refused());
+  python.items[&groups] = {&group};
+  python.types[&rate] = &code;  // a tensor
+  EXPECT_TRUE(refused());
+  python.types[&rate] = &float_type;
+  stretch.optimizer = address(&code);
+  EXPECT_TRUE(refused());
+  stretch.optimizer = address(&optimizer);
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(stretch.steps, 1);
+}
+
+TEST_F(Stretch, it_ends_at_the_step_at_which_something_is_due_and_after_its_time) {
+  stretch.last_step = 8;
+  EXPECT_TRUE(takes_step());
+  EXPECT_FALSE(takes_step());
+  stretch.last_step = 100;
+  stretch.end_ns = 0;
+  EXPECT_FALSE(takes_step());
+  stretch.end_ns = std::numeric_limits<int64_t>::max();
+  stretch.on = 0;
+  EXPECT_FALSE(takes_step());
+  EXPECT_FALSE(keeps_loss());
+}
+
+TEST_F(Stretch, another_thread_does_not_take_part) {
+  stretch.thread++;
+  EXPECT_FALSE(keeps_loss());
+  EXPECT_FALSE(takes_step());
+}
+
+TEST_F(Stretch, a_new_learning_rate_is_kept_once) {
+  python.floats[&rate] = 0.05;
+  EXPECT_TRUE(takes_step());
+  EXPECT_TRUE(takes_step());
+  ASSERT_EQ(numbers.count, 1);
+  EXPECT_EQ(numbers.ids[0], 4);
+  EXPECT_EQ(numbers.values[0], 0.05);
+  EXPECT_EQ(stretch.rates[0].value, 0.05);
+}
+
+TEST_F(Stretch, a_gradient_that_is_not_there_says_nothing) {
+  python.members[{&weight, &names[6]}] = &python.none;
+  EXPECT_TRUE(takes_step());
+  python.answers[&reference] = &python.none;  // the model is gone
+  EXPECT_FALSE(takes_step());
+  stretch.parameter = 0;
+  EXPECT_TRUE(takes_step());
+}
+
+TEST_F(Stretch, the_first_step_is_timed_and_told_and_each_keeps_what_python_wants) {
+  stretch.timed = 1;
+  stretch.parameter = 0;
+  stretch.on_first = address(&first);
+  stretch.on_keep = address(&keep);
+  EXPECT_TRUE(keeps_loss());
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(python.calls, (Calls{"first", "keep"}));
+  EXPECT_GT(stretch.own_ns, 0);
+  const int64_t own_ns = stretch.own_ns;
+  EXPECT_TRUE(keeps_loss());
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(python.calls, (Calls{"keep"}));
+  EXPECT_EQ(stretch.own_ns, own_ns);
+}
+
+TEST_F(Stretch, numbers_are_written_before_there_is_no_more_room) {
+  numbers.count = PARAMEDIC_NUMBERS - 1;
+  EXPECT_TRUE(keeps_loss());  // without a probe they go nowhere
+  EXPECT_EQ(numbers.count, 0);
+}
+
+}  // namespace
+}  // namespace paramedic::probe
