@@ -9,6 +9,7 @@
 #include "cli/render_html.h"
 #include "cli/render_json.h"
 #include "cli/render_verdict.h"
+#include "cli/runs.h"
 #include "diagnose/growing.h"
 #include "supervise/fd.h"
 
@@ -71,7 +72,10 @@ Status show_verdict(const diagnose::Diagnosis& diagnosis, const Arguments& argum
 }
 
 Result<int> run_diagnose(const Arguments& arguments, Console& console) {
-  const std::vector<std::string>& paths = arguments.positionals("PATH");
+  std::vector<std::string> paths = arguments.positionals("PATH");
+  for (std::string& path : paths) {
+    path = run_or_path(posix_file_system(), arguments.text("dir"), path);
+  }
   PARAMEDIC_ASSIGN(const diagnose::Diagnosis diagnosis,
                    arguments.flag("follow") ? follow(paths) : diagnose::diagnose_paths(paths));
   PARAMEDIC_TRY(show_verdict(diagnosis, arguments, console));
@@ -86,11 +90,13 @@ Command diagnose_command() {
   command.summary = "why a job failed, from its logs";
   command.about =
       "Reads the logs of any training job (files, folders of per-rank logs, globs, - for stdin; "
-      "plain, gzip, zstd or xz; a run folder too) and says what made it fail, with the lines that "
+      "plain, gzip, zstd or xz; a run of Paramedic's by name or folder too) and says what made it "
+      "fail, with the lines that "
       "prove it, the rank that failed first, whether running it again can help, and what to do. "
       "Exit code 0 when the cause is found or there was no failure, 3 when the logs do not tell.";
   command.options = {
       json_option(),
+      dir_option(),
       {.name = "explain",
        .kind = OptionKind::kFlag,
        .value = "",
@@ -105,13 +111,15 @@ Command diagnose_command() {
        .value = "",
        .help = "read a log that still grows, until its writer is done or a cause "
                "is followed by nothing; Ctrl-C judges what there is"}};
-  command.positionals = {{.name = "PATH",
-                          .help = "log files, folders of per-rank logs, globs, a run, or -",
-                          .required = true,
-                          .many = true}};
+  command.positionals = {
+      {.name = "PATH",
+       .help = "log files, folders of per-rank logs, globs, a run or its name, or -",
+       .required = true,
+       .many = true}};
   command.examples = {{"paramedic diagnose job.log", "one log"},
                       {"paramedic diagnose logs/rank-*.err", "one log for each rank"},
                       {"paramedic diagnose --follow job.log", "a job that is going on"},
+                      {"paramedic diagnose r7", "the run of that name"},
                       {"kubectl logs job/train | paramedic diagnose -", "from a pipe"}};
   command.run = run_diagnose;
   return command;

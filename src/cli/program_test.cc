@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/test_folder.h"
 #include "cli/golden.h"
+#include "cli/runs.h"
 #include "cluster/cluster.h"
 
 namespace paramedic::cli {
@@ -92,6 +93,24 @@ TEST(Program, a_run_that_is_missing_damaged_or_newer_is_named) {
             std::string::npos);
   EXPECT_NE(call({"show", "--dir", folder.path(), "neewer"}).err.find("did you mean newer?"),
             std::string::npos);
+}
+
+TEST(Program, diagnose_takes_a_run_by_its_name_and_a_file_of_that_name_before_it) {
+  // GIVEN a run whose log tells of a failure
+  const TemporaryFolder folder;
+  const std::string runs = folder.path() + "/runs";
+  write_file(runs + "/r7/run.json", "{}");
+  write_file(runs + "/r7/logs/rank-0.err", "KeyError: 'lr'\n");
+  // WHEN it is named THEN its log is read
+  Answer answer = call({"diagnose", "--dir", runs, "r7"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_NE(answer.out.find("key_not_found"), std::string::npos) << answer.out;
+  answer = call({"diagnose", "--dir", runs, "r8"});
+  EXPECT_EQ(answer.code, 2);
+  EXPECT_NE(answer.err.find("there is no file or folder r8"), std::string::npos) << answer.err;
+  // A folder that is there is meant before a run of its name.
+  EXPECT_EQ(run_or_path(posix_file_system(), "/", "tmp"), "tmp");
+  EXPECT_EQ(run_or_path(posix_file_system(), runs, "-"), "-");
 }
 
 TEST(Program, help_and_version_go_to_stdout) {

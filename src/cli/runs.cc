@@ -83,6 +83,12 @@ Result<std::string> find_run(FileSystem& files, const std::string& dir, const st
                 run_names(files, dir), run);
 }
 
+std::string run_or_path(FileSystem& files, const std::string& dir, const std::string& word) {
+  const bool may_be_a_name = word.find('/') == std::string::npos && !files.exists(word);
+  const std::string run = dir + "/" + word;
+  return may_be_a_name && files.exists(run_file(run)) ? run : word;
+}
+
 Result<std::unique_ptr<store::RunReader>> open_run(const std::string& folder, Console& console) {
   const Result<bool> adopted = store::adopt_orphans(folder);
   // A folder that cannot be written, or a damaged one, may still be read as far as it goes; what

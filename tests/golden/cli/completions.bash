@@ -13,7 +13,7 @@ _paramedic() {
   fi
   case "$command" in
     'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
-    'diagnose') words='--help --json --explain --html --force --follow'; runs=no ;;
+    'diagnose') words='--help --json --dir --explain --html --force --follow'; runs=no ;;
     'fleet') words='--help --json --html --force --cache --threads'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
     'watch') words='--help --dir'; runs=yes ;;
