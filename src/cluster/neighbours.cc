@@ -17,6 +17,18 @@ void Neighbours::on_metric(const store::MetricRow& row) {
   if (row.name == "cpu_percent" && job_percent_.size() < kProcessesMax) {
     job_percent_[row.pid] = row.value;
   }
+  if (row.name != "throttled_ms") return;
+  if (throttled_.size() >= kProcessesMax && !throttled_.contains(row.pid)) return;
+  Throttled& last = throttled_[row.pid];
+  const double passed_ms = static_cast<double>(row.time_ns - last.time_ns) / 1e6;
+  last.share = last.time_ns > 0 && passed_ms > 0 ? (row.value - last.ms) / passed_ms : 0;
+  last.time_ns = row.time_ns;
+  last.ms = row.value;
+}
+
+double Neighbours::throttled_share(int32_t pid) const {
+  const auto known = throttled_.find(pid);
+  return known == throttled_.end() ? 0 : known->second.share;
 }
 
 double Neighbours::cores_used() const {

@@ -43,8 +43,9 @@ class Job {
                       nice, ranks_));
   }
 
-  void metric(int32_t pid, const std::string& name, double value) {
-    cluster_->on_metric({now_ns_, pid, name, value});
+  // `later`: seconds from now.
+  void metric(int32_t pid, const std::string& name, double value, int later = 0) {
+    cluster_->on_metric({now_ns_ + later * kSecond, pid, name, value});
   }
 
   // `work`: of (rank, beat). `seen`: of a rank.
@@ -217,6 +218,19 @@ TEST(pace, who_takes_the_core_of_a_rank_is_a_noisy_neighbour) {
   EXPECT_EQ(found[0].rank, 1);
   EXPECT_EQ(found[0].evidence[1],
             "a noisy neighbour: processes outside of the job use 1.2 of the machine's 2 cores");
+}
+
+TEST(pace, a_limit_of_its_own_group_is_no_neighbour) {
+  Job job(2);
+  job.metric(0, "machine_cores", 2);
+  job.metric(0, "machine_cpu_percent", 100);
+  job.metric(1001, "throttled_ms", 500);
+  job.metric(1001, "throttled_ms", 1700, 2);
+  job.run(120, [](int rank, int) { return rank == 1 ? Work{150, 110, 0} : Work{45, 5, 0}; });
+  const auto found = job.found("straggler");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence[1],
+            "its control group has used what it may for 60 % of the time (cpu.max)");
 }
 
 TEST(pace, what_costs_the_job_little_is_no_straggler) {

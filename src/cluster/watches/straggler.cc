@@ -40,6 +40,7 @@ constexpr size_t kParts = 4;  // of the span: the same rank leads in each of the
 // then on behalf of all: a checkpoint, an evaluation, a report.
 constexpr double kHabit = 0.12;
 constexpr double kSideJobHabit = 0.30;  // where it is seen to be one of these
+constexpr double kThrottledMin = 0.1;   // of the time, worth a word
 constexpr double kNoisyCores = 0.5;     // used by others than the job, worth a word
 constexpr double kExplained = 0.25;     // of the excess, by the line that is named
 
@@ -298,12 +299,7 @@ class Straggler : public Watch {
           "{:.0f} ms a step more than the others {}{}", std::min(cause.ms, lead.own), doing(cause),
           is_named ? fmt::format(" at {}:{}", cause.where.file, cause.where.line) : ""));
     }
-    if (cause.kind == "contended" && neighbours_.cores_used() >= kNoisyCores) {
-      finding.evidence.push_back(
-          fmt::format("a noisy neighbour: processes outside of the job use {:.1f} of the machine's "
-                      "{:.0f} cores",
-                      neighbours_.cores_used(), neighbours_.cores()));
-    }
+    if (cause.kind == "contended") tell_why(slow.rank, finding);
     finding.evidence.push_back(fmt::format(
         "over {} steps it cost the job {:.1f} of {:.1f} s, {:.0f} deviations from the median",
         span.beats, cost_ms / 1000, span.wall_ms / 1000, std::min(lead.z, 999.0)));
@@ -313,6 +309,21 @@ class Straggler : public Watch {
     finding.evidence.emplace_back("from clocks inside each rank, waiting taken away");
     finding.fix = fix_for(cause);
     report(std::move(finding));
+  }
+
+  // Who keeps a rank off its core, as far as that is seen from outside.
+  void tell_why(int32_t rank, rules::Finding& finding) const {
+    const double throttled = neighbours_.throttled_share(pace_.standings()[rank].pid);
+    if (throttled >= kThrottledMin) {
+      finding.evidence.push_back(
+          fmt::format("its control group has used what it may for {:.0f} % of the time (cpu.max)",
+                      100 * std::min(throttled, 1.0)));
+    } else if (neighbours_.cores_used() >= kNoisyCores) {
+      finding.evidence.push_back(
+          fmt::format("a noisy neighbour: processes outside of the job use {:.1f} of the machine's "
+                      "{:.0f} cores",
+                      neighbours_.cores_used(), neighbours_.cores()));
+    }
   }
 
   // No rank by name: fixing one of them would give nothing.

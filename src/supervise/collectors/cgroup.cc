@@ -1,5 +1,6 @@
 // The memory of the job's control group: in a container or a Slurm step the limit that counts is
-// this one, and `oom_kill` tells who killed a process. Version 2 and version 1 of the interface.
+// this one, and `oom_kill` tells who killed a process. And how long the groups of its processes
+// were kept off their cores by a limit of their own. Version 2 and version 1 of the interface.
 
 #include <algorithm>
 #include <optional>
@@ -44,6 +45,9 @@ class CgroupCollector : public Collector {
   explicit CgroupCollector(const CollectorRoots& roots) : roots_(roots) {}
 
   void sample(int64_t time_ns, pid_t root_pid, store::RowSink& sink) override {
+    for (const ProcessStat& process : job_processes(roots_.proc, root_pid)) {
+      sample_throttling(time_ns, process.pid, sink);
+    }
     const auto groups = read_small_file(roots_.proc + "/" + std::to_string(root_pid) + "/cgroup");
     if (!groups) return;
     for (const Layout& layout : {kVersion2, kVersion1}) {
@@ -53,6 +57,25 @@ class CgroupCollector : public Collector {
   }
 
  private:
+  // Since the group was made, in ms; nothing where it has no limit.
+  void sample_throttling(int64_t time_ns, pid_t pid, store::RowSink& sink) const {
+    const auto groups = read_small_file(roots_.proc + "/" + std::to_string(pid) + "/cgroup");
+    if (!groups) return;
+    const auto first = path_of(*groups, "cpu");
+    const auto second = path_of(*groups, "");
+    if (first) {
+      const auto stat = read_small_file(roots_.cgroup + "/cpu" + *first + "/cpu.stat");
+      const auto ns = stat ? number_after(*stat, "throttled_time") : std::nullopt;
+      if (ns && *ns > 0) sink.on_metric({time_ns, pid, "throttled_ms", to_double(*ns) / 1e6});
+    } else if (second) {
+      const auto stat = read_small_file(roots_.cgroup + *second + "/cpu.stat");
+      const auto us = stat ? number_after(*stat, "throttled_usec") : std::nullopt;
+      if (us && *us > 0) sink.on_metric({time_ns, pid, "throttled_ms", to_double(*us) / 1e3});
+    }
+  }
+
+  static double to_double(uint64_t number) { return static_cast<double>(number); }
+
   // False when this version does not manage memory here.
   bool sample_group(int64_t time_ns, const Layout& layout, const std::string& path,
                     store::RowSink& sink) const {

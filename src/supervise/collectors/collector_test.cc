@@ -107,6 +107,22 @@ TEST_F(CollectorTest, cgroup_version_1_is_read_where_version_2_has_no_memory) {
   EXPECT_EQ(metrics.values["cgroup_oom_kills"], 3);
 }
 
+TEST_F(CollectorTest, a_process_that_its_group_keeps_off_the_cores_is_told_by_both_versions) {
+  proc("100/stat", stat_line(100, 1, 100, 0, 1, 1));
+  proc("100/cgroup", "3:cpu,cpuacct:/\n0::/\n");
+  proc("101/stat", stat_line(101, 100, 100, 0, 1, 1));
+  proc("101/cgroup", "3:cpu:/slow\n0::/\n");
+  proc("102/stat", stat_line(102, 100, 100, 0, 1, 1));
+  proc("102/cgroup", "0::/job\n");
+  cgroup("cpu/slow/cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 2500000000\n");
+  cgroup("job/cpu.stat", "usage_usec 7\nnr_throttled 3\nthrottled_usec 1500000\n");
+  Metrics metrics;
+  make_cgroup_collector(roots())->sample(kSecondNs, 100, metrics);
+  EXPECT_FALSE(metrics.values.contains("100 throttled_ms"));
+  EXPECT_EQ(metrics.values["101 throttled_ms"], 2500);
+  EXPECT_EQ(metrics.values["102 throttled_ms"], 1500);
+}
+
 TEST_F(CollectorTest, cgroup_mounted_as_the_root_of_a_container_is_found) {
   proc("100/cgroup", "0::/kubepods/pod1/container2\n");
   cgroup("memory.current", "77\n");
