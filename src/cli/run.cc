@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/job_options.h"
 #include "cli/summary.h"
 #include "diagnose/category.h"
+#include "nodes/address.h"
+#include "nodes/parcel.h"
 #include "supervise/agent_process.h"
 #include "supervise/job.h"
 #include "supervise/notifier.h"
@@ -90,6 +93,34 @@ int ask_for_other_node(const OtherNode& other, const Attempt& last) {
   return last.outcome.exit_code;
 }
 
+// The name of the run is that of the job on all nodes; each node's own folder gets one by itself.
+Status take_collector(const Arguments& arguments, const Console& console,
+                      supervise::JobOptions& options) {
+  supervise::CollectorOptions& collector = options.collector;
+  if (arguments.text("collector").empty()) return {};
+  PARAMEDIC_ASSIGN(const nodes::Address address, nodes::parse_address(arguments.text("collector")));
+  collector.address = address.text();
+  collector.job = std::exchange(options.name, "");
+  const char* slurm_job = console.environment("SLURM_JOB_ID");
+  if (collector.job.empty() && slurm_job != nullptr) {
+    collector.job = fmt::format("slurm-{}", slurm_job);
+  }
+  if (!nodes::is_plain_name(collector.job)) {
+    return invalid_argument("--collector needs --name, the same on all nodes of the job",
+                            "of letters, digits, '.', '_' and '-'");
+  }
+  collector.token_file = arguments.text("collector-token-file");
+  collector.tls_roots = arguments.text("collector-tls-roots");
+  collector.starts_one = arguments.flag("start-collector");
+  if (!address.folder.empty()) return {};
+  if (collector.starts_one && address.has_tls) {
+    return invalid_argument("--start-collector has no certificate for grpc+tls://",
+                            "start `paramedic collector` yourself");
+  }
+  return nodes::read_token(collector.token_file, console.environment(nodes::kTokenVariable))
+      .status();
+}
+
 Result<int> run(const Arguments& arguments, Console& console) {
   if (arguments.command().empty()) {
     return invalid_argument("run: there is no command to run", "paramedic run -- python train.py");
@@ -98,7 +129,9 @@ Result<int> run(const Arguments& arguments, Console& console) {
   PARAMEDIC_ASSIGN(const supervise::RetryOptions retry, retry_options(arguments));
   PARAMEDIC_ASSIGN(const OtherNode other, other_node(arguments));
   options.has_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  PARAMEDIC_TRY(take_collector(arguments, console, options));
   const std::string name = options.name;
+  const std::string job = options.collector.job;
   supervise::Retries retries(retry);
   PARAMEDIC_ASSIGN(Attempt last, attempt(options, console));
   while (retry.limit > 0 && last.info && last.info->status == "failed" &&
@@ -113,6 +146,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
     ::poll(nullptr, 0, static_cast<int>(decision.delay_s * 1000));
     options.attempt += 1;
     if (!name.empty()) options.name = fmt::format("{}-attempt-{}", name, options.attempt);
+    if (!job.empty()) options.collector.job = fmt::format("{}-attempt-{}", job, options.attempt);
     auto next = attempt(options, console);
     if (!next.ok()) {
       supervise::say(next.status().to_string());
@@ -151,6 +185,25 @@ std::vector<Option> retry_option_list() {
                    "finds the JSON on its standard input"}};
 }
 
+std::vector<Option> collector_option_list() {
+  return {{.name = "collector",
+           .value = "ADDRESS",
+           .help = "where the ranks of all nodes are compared: grpc://HOST:PORT or "
+                   "grpc+tls://HOST:PORT of a `paramedic collector`, or a folder that all nodes "
+                   "share; --name is then the same on all nodes"},
+          {.name = "start-collector",
+           .kind = OptionKind::kFlag,
+           .value = "",
+           .help = "the node with rank 0 starts the collector too, until the job has ended"},
+          {.name = "collector-token-file",
+           .value = "FILE",
+           .help = "the secret of all nodes and the collector, if not in "
+                   "PARAMEDIC_COLLECTOR_TOKEN"},
+          {.name = "collector-tls-roots",
+           .value = "FILE",
+           .help = "certificates (PEM) that the collector's is checked with, if not the system's"}};
+}
+
 }  // namespace
 
 Command run_command() {
@@ -168,6 +221,7 @@ Command run_command() {
       "job's own, 128+N after signal N, and 75 when a rule stopped the job.";
   command.options = job_option_list();
   for (Option& option : retry_option_list()) command.options.push_back(std::move(option));
+  for (Option& option : collector_option_list()) command.options.push_back(std::move(option));
   command.takes_command = true;
   command.examples = {
       {"paramedic run --on-crash wait --wait-limit 12h -- python train.py",
@@ -177,6 +231,8 @@ Command run_command() {
        "a distributed job, under a name of your own"},
       {"paramedic run --retries 3 --other-node 85 -- torchrun train.py",
        "start again after what passes by itself; exit code 85 asks the scheduler for another node"},
+      {"paramedic run --name big-7 --collector grpc://head:7071 -- torchrun --nnodes 8 train.py",
+       "one of eight nodes: their ranks are compared with each other"},
       {"paramedic run --on nan_origin=stop -- python train.py",
        "do not burn hours on a run that is lost"},
       {"paramedic run --overhead-budget 5% --capture plan.txt -- python train.py",

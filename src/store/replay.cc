@@ -1,8 +1,10 @@
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
+#include "store/row_cursor.h"
 #include "store/run_folder.h"
 
 namespace paramedic::store {
@@ -19,86 +21,47 @@ struct TablePlaces {
   std::map<uint64_t, std::vector<Place>> by_ring;
 };
 
-void pass(RowSink& sink, const StatsRow& row) { sink.on_stats(row); }
-void pass(RowSink& sink, const HistogramRow& row) { sink.on_histogram(row); }
-void pass(RowSink& sink, const ScalarRow& row) { sink.on_scalar(row); }
-void pass(RowSink& sink, const EventRow& row) { sink.on_event(row); }
-void pass(RowSink& sink, const ModelRow& row) { sink.on_model(row); }
-void pass(RowSink& sink, const CollectiveRow& row) { sink.on_collective(row); }
-
-// The rows of one ring in one table, in order; holds one segment and one decoded batch at a time.
-class Cursor {
+// Batches of a table at these places; holds one segment at a time.
+template <TableId kTable>
+class PlaceBatches {
  public:
-  static constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
+  PlaceBatches(RunFolder& folder, const std::vector<std::string>& stems,
+               const std::vector<Place>& places)
+      : folder_(folder), stems_(stems), places_(places) {}
 
-  Cursor() = default;
-  Cursor(const Cursor&) = delete;
-  Cursor& operator=(const Cursor&) = delete;
-  virtual ~Cursor() = default;
-  [[nodiscard]] uint64_t sequence() const { return sequence_; }  // kEnd after the last row
-  // Passes on all rows of the current sequence.
-  virtual void emit(RowSink& sink) = 0;
-
- protected:
-  uint64_t sequence_ = kEnd;
-};
-
-template <typename Row>
-class TableCursor : public Cursor {
- public:
-  TableCursor(RunFolder& folder, const std::vector<std::string>& stems,
-              const std::vector<Place>& places, Interner& interner)
-      : folder_(folder), stems_(stems), places_(places), interner_(interner) {
-    load();
-  }
-
-  void emit(RowSink& sink) override {
-    const uint64_t current = sequence_;
-    while (sequence_ == current && sequence_ != kEnd) {
-      pass(sink, row_);
-      load();
+  // Damaged ones are passed over.
+  std::optional<ParsedBatch> next() {
+    while (next_place_ < places_.size()) {
+      if (auto batch = open(places_[next_place_++])) return batch;
     }
+    return std::nullopt;
   }
 
  private:
-  // Makes `row_` the next row, or `sequence_` the end.
-  void load() {
-    while (!batch_ || at_ >= batch_->rows) {
-      if (next_place_ >= places_.size()) {
-        sequence_ = kEnd;
-        return;
-      }
-      open(places_[next_place_++]);
+  std::optional<ParsedBatch> open(const Place& place) {
+    if (!open_ || place.segment != open_->index) {
+      open_.reset();
+      std::optional<SegmentReader> segment = folder_.open(stems_[place.segment]);
+      if (!segment) return std::nullopt;
+      open_ = std::make_unique<Open>(place.segment, std::move(*segment), folder_);
     }
-    RowLoader loader(*batch_, at_++, interner_);
-    Table<Row>::visit(row_, loader);
-    sequence_ = std::min(row_.origin.sequence, kEnd - 1);
+    return open_->decoder.decode(place.entry);
   }
 
-  void open(const Place& place) {
-    batch_.reset();
-    at_ = 0;
-    if (!decoder_ || place.segment != segment_index_) {
-      decoder_.reset();
-      segment_ = folder_.open(stems_[place.segment]);
-      segment_index_ = place.segment;
-      if (segment_) decoder_.emplace(*segment_, Table<Row>::kId, folder_);
-    }
-    if (decoder_) batch_ = decoder_->decode(place.entry);
-  }
+  // The decoder refers to the reader beside it, so they do not move.
+  struct Open {
+    Open(size_t segment_index, SegmentReader reader, RunFolder& folder)
+        : index(segment_index), segment(std::move(reader)), decoder(segment, kTable, folder) {}
+    size_t index;
+    SegmentReader segment;
+    SegmentDecoder decoder;
+  };
 
   RunFolder& folder_;
   const std::vector<std::string>& stems_;
   const std::vector<Place>& places_;
-  Interner& interner_;
   size_t next_place_ = 0;
-  size_t segment_index_ = 0;
-  // In this order: the batch points into the decoder's memory, both into the segment's.
-  std::optional<SegmentReader> segment_;
-  std::optional<SegmentDecoder> decoder_;
-  std::optional<ParsedBatch> batch_;
-  size_t at_ = 0;
-  Row row_;
+  std::unique_ptr<Open> open_;
 };
 
 class Replay {
@@ -139,8 +102,9 @@ class Replay {
   template <typename Row>
   std::unique_ptr<Cursor> cursor(uint64_t ring_id) {
     TablePlaces& places = tables_[Table<Row>::kId];
-    return std::make_unique<TableCursor<Row>>(folder_, places.stems, places.by_ring[ring_id],
-                                              folder_.interner(ring_id));
+    using Batches = PlaceBatches<Table<Row>::kId>;
+    return std::make_unique<TableCursor<Row, Batches>>(
+        Batches(folder_, places.stems, places.by_ring[ring_id]), folder_.interner(ring_id));
   }
 
   void replay_ring(uint64_t ring_id) {
@@ -151,13 +115,7 @@ class Replay {
     cursors.push_back(cursor<EventRow>(ring_id));
     cursors.push_back(cursor<ModelRow>(ring_id));
     cursors.push_back(cursor<CollectiveRow>(ring_id));
-    while (true) {
-      const auto next = std::min_element(
-          cursors.begin(), cursors.end(),
-          [](const auto& a, const auto& b) { return a->sequence() < b->sequence(); });
-      if ((*next)->sequence() == Cursor::kEnd) return;
-      (*next)->emit(sink_);
-    }
+    merge(cursors, sink_);
   }
 
   RunFolder& folder_;

@@ -17,14 +17,16 @@
 
 namespace paramedic::store {
 
+// The parts of a run of several nodes, each a run folder of its own: `dir`/nodes/NODE.
+std::vector<std::string> part_folders(const std::string& dir);
+
 // Damage met so far, each place once; and the objects that rows point to.
 class RunFolder {
  public:
   RunFolder(std::string dir, bool finished) : dir_(std::move(dir)), finished_(finished) {}
 
-  [[nodiscard]] std::vector<std::string> segments(TableId table) {
-    return list_segments(dir_ + "/" + table_name(table), on_damage());
-  }
+  // Those of the folder itself, then those of its parts.
+  [[nodiscard]] std::vector<std::string> segments(TableId table);
   // Nothing when the segment is gone, which --max-disk may do at any time, or cannot be read.
   std::optional<SegmentReader> open(const std::string& stem);
 

@@ -5,6 +5,16 @@
 
 namespace paramedic::store {
 
+std::vector<std::string> RunFolder::segments(TableId table) {
+  std::vector<std::string> stems = list_segments(dir_ + "/" + table_name(table), on_damage());
+  for (const std::string& part : part_folders(dir_)) {
+    const std::vector<std::string> more =
+        list_segments(part + "/" + table_name(table), on_damage());
+    stems.insert(stems.end(), more.begin(), more.end());
+  }
+  return stems;
+}
+
 std::optional<SegmentReader> RunFolder::open(const std::string& stem) {
   Result<SegmentReader> segment = SegmentReader::open(stem, on_damage());
   if (!segment.ok()) {
@@ -164,6 +174,18 @@ Result<std::vector<FindingRow>> FolderReader::read_findings() {
 }
 
 }  // namespace
+
+std::vector<std::string> part_folders(const std::string& dir) {
+  constexpr size_t kPartsMax = 10'000;
+  const std::string folder = dir + "/nodes";
+  const auto names = posix_file_system().list(folder);
+  if (!names.ok()) return {};
+  std::vector<std::string> parts;
+  for (const std::string& name : *names) {
+    if (parts.size() < kPartsMax) parts.push_back(folder + "/" + name);
+  }
+  return parts;
+}
 
 Result<std::unique_ptr<RunReader>> RunReader::open(const std::string& dir) {
   const std::string path = dir + "/run.json";

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "nodes/look.h"
 #include "supervise/look.h"
 #include "supervise/post_mortem.h"
 #include "supervise/process.h"
@@ -120,7 +121,7 @@ Agent::Agent(store::RunInfo info, std::unique_ptr<store::RunWriter> writer,
 Agent::~Agent() = default;
 
 void Agent::tick() {
-  rings_.drain(*fanout_);
+  drain();
   const int64_t now_ns = real_clock().monotonic_ns();
   if (root_pid_ != 0) settings_.look(real_clock().wall_ns(), root_pid_, *fanout_);
   if (root_pid_ != 0 && now_ns - sampled_ns_ >= kSampleNs) {
@@ -143,7 +144,7 @@ void Agent::tick() {
 }
 
 int64_t Agent::flush_now() {
-  rings_.drain(*fanout_);
+  drain();
   flushed_ns_ = real_clock().monotonic_ns();
   flush();
   info_written_ns_ = flushed_ns_;
@@ -157,12 +158,26 @@ void Agent::sample() {
   for (const auto& collector : collectors_) collector->sample(time_ns, root_pid_, *fanout_);
 }
 
+void Agent::drain() {
+  drained_wall_ns_ = real_clock().wall_ns();
+  rings_.drain(*fanout_);
+}
+
 void Agent::compare_ranks() {
-  cluster_->tick(look_at(rings_.ranks(), CollectorRoots{}.proc, real_clock().wall_ns(), exits_));
+  cluster::Moment moment =
+      look_at(rings_.ranks(), CollectorRoots{}.proc, real_clock().wall_ns(), exits_);
+  cluster_->tick(moment);
+  if (tells_looks_) write_look(std::move(moment), false);
+}
+
+void Agent::write_look(cluster::Moment moment, bool has_ended) {
+  const nodes::Look look{std::move(moment), stored_wall_ns_, has_ended, std::nullopt};
+  note_write_failure(nodes::write_look(info_.dir, to_text(look.to_json())));
 }
 
 void Agent::flush() {
   note_write_failure(writer_->flush());
+  stored_wall_ns_ = drained_wall_ns_;
   for (const std::string& text : writer_->notes()) note_once(text);
   // Also after a failed flush: the writer has dropped and counted those rows, and a full ring
   // would only lose the next ones too.
@@ -170,7 +185,7 @@ void Agent::flush() {
 }
 
 void Agent::finish(const Ending& ending) {
-  rings_.drain(*fanout_);
+  drain();
   engine_->finish();
   compare_ranks();
   cluster_->finish();
@@ -194,6 +209,10 @@ void Agent::finish(const Ending& ending) {
   if (writer_->lost_rows() > 0) {
     note_once(fmt::format("{} rows of the capture were lost", writer_->lost_rows()));
   }
+  // At the very end: whoever follows the folder has it all then.
+  if (!tells_looks_) return;
+  stored_wall_ns_ = real_clock().wall_ns();
+  write_look(look_at(rings_.ranks(), CollectorRoots{}.proc, stored_wall_ns_, exits_), true);
 }
 
 // After everything else: whoever kills us meanwhile takes nothing but the verdict away.

@@ -58,6 +58,8 @@ class Agent : public rules::FindingSink {
   void set_paused(std::vector<PausedRank> ranks, Json failure);
   // Stored at once.
   void add_repair(const store::RepairRow& row);
+  // From now on the folder also tells how the processes stand (nodes/look.h), for a collector.
+  void tell_looks() { tells_looks_ = true; }
   // Takes what is left, lets the rules decide, seals the run folder, and says why a job failed.
   void finish(const Ending& ending);
 
@@ -78,7 +80,9 @@ class Agent : public rules::FindingSink {
   void on_event(const store::EventRow& row);
   void on_rendezvous(const Json& rendezvous);
   void sample();
+  void drain();
   void compare_ranks();
+  void write_look(cluster::Moment moment, bool has_ended);
   void flush();
   void update_info();
   void mark_paused();
@@ -104,6 +108,9 @@ class Agent : public rules::FindingSink {
   pid_t root_pid_ = 0;
   int64_t sampled_ns_ = 0;
   int64_t compared_ns_ = 0;
+  int64_t drained_wall_ns_ = 0;
+  int64_t stored_wall_ns_ = 0;
+  bool tells_looks_ = false;
   int64_t flushed_ns_ = 0;
   int64_t info_written_ns_ = 0;
   std::string written_info_;

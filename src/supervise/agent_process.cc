@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/path.h"
@@ -54,10 +55,12 @@ class AgentLoop {
       return;
     }
     agent_ = std::move(agent).value();
+    start_courier();
     messages_.send(
         {{"ready", {{"dir", agent_->info().dir}, {"ring_dir", agent_->info().ring_dir}}}});
     serve();
     agent_->finish(ending_);
+    if (courier_) courier_->finish();
     // A supervisor that is gone has left them.
     if (!messages_.is_open()) remove_snapshots(agent_->info().ring_dir, agent_->info().id);
     for (const auto& finding : agent_->findings()) {
@@ -66,6 +69,28 @@ class AgentLoop {
   }
 
  private:
+  void start_courier() {
+    if (options_.collector.address.empty()) return;
+    const store::RunInfo& info = agent_->info();
+    courier_.emplace(
+        options_.collector, info.dir.substr(0, info.dir.find_last_of('/')),
+        CourierProcess::Callbacks{
+            .finding = [this](const std::string& key,
+                              const rules::Finding& found) { agent_->on_finding(key, found); },
+            .note = [this](const std::string& text) { messages_.send({{"note", text}}); }});
+    agent_->tell_looks();
+    courier_->start(info.dir, info.id, info.host);
+  }
+
+  void serve_courier() {
+    if (!courier_) return;
+    courier_->serve();
+    const auto& ranks = agent_->info().ranks;
+    if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.rank == 0; })) {
+      courier_->start_collector(agent_->info().dir);
+    }
+  }
+
   // Until the job is over.
   void serve() {
     ControlServer control(agent_->info().dir, [this] { return agent_->flush_now(); });
@@ -73,10 +98,13 @@ class AgentLoop {
                    [this] { messages_.send({{"paused", agent_->info().dir}}); });
     while (!is_over()) {
       agent_->tick();
-      pollfd ready[] = {{messages_.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
+      pollfd ready[] = {{messages_.fd(), POLLIN, 0},
+                        {control.fd(), POLLIN, 0},
+                        {courier_ ? courier_->fd() : -1, POLLIN, 0}};
       ::poll(ready, std::size(ready), kTickMs);
       control.serve();
       desk.tick();
+      serve_courier();
       while (auto message = messages_.receive()) take(*message);
     }
     // A process may have told that it goes on, and ended, since the last look: who repaired it is
@@ -122,6 +150,7 @@ class AgentLoop {
   const JobOptions& options_;
   MessageSocket messages_;
   std::unique_ptr<Agent> agent_;
+  std::optional<CourierProcess> courier_;
   pid_t root_pid_ = 0;
   uint64_t root_start_ticks_ = 0;
   bool has_ended_ = false;

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "rules/finding.h"
+#include "supervise/courier_process.h"
 
 namespace paramedic::supervise {
 
@@ -45,6 +46,7 @@ struct JobOptions {
   std::string probe_path;          // libparamedic_probe.so
   bool has_terminal = false;       // somebody sits there who can be asked about a crash
   bool color = false;              // of the messages about findings on stderr
+  CollectorOptions collector;      // of a job of several nodes
   int stop_grace_ms = kStopGraceMs;
 };
 

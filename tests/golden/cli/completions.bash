@@ -2,7 +2,7 @@
 _paramedic() {
   local word="${COMP_WORDS[COMP_CWORD]}" command="${COMP_WORDS[1]}" words runs i
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run diagnose fleet show watch logs attach repair rules cluster export completions --help --version' -- "$word"))
+    COMPREPLY=($(compgen -W 'run diagnose fleet show watch logs attach repair rules cluster collector export completions --help --version' -- "$word"))
     return
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
@@ -12,7 +12,7 @@ _paramedic() {
     case "$command ${COMP_WORDS[2]}" in 'rules list'|'rules explain'|'rules replay'|'cluster lint'|'cluster env-diff'|'cluster probe') command="$command ${COMP_WORDS[2]}" ;; esac
   fi
   case "$command" in
-    'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node'; runs=no ;;
+    'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node --collector --start-collector --collector-token-file --collector-tls-roots'; runs=no ;;
     'diagnose') words='--help --json --dir --explain --html --force --follow'; runs=no ;;
     'fleet') words='--help --json --html --force --cache --threads'; runs=no ;;
     'show') words='--help --json --html --force --dir'; runs=yes ;;
@@ -28,6 +28,7 @@ _paramedic() {
     'cluster lint') words='--help --json'; runs=no ;;
     'cluster env-diff') words='--help --json --dir'; runs=yes ;;
     'cluster probe') words='--help --json --hosts --port --token --self --wait --size'; runs=no ;;
+    'collector') words='--help --dir --listen --token-file --tls-certificate --tls-key --until-end --max-disk'; runs=no ;;
     'export') words='--help --to --dir'; runs=yes ;;
     'completions') words='--help'; runs=no ;;
     *) words='' runs=no ;;

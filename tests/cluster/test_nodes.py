@@ -1,0 +1,233 @@
+"""Two `paramedic run` as two nodes of one job, and a collector that compares all of its ranks."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).parent / "jobs" / "two_nodes.py"
+# The program under test, as in tests/e2e.
+PARAMEDIC = os.environ.get("PARAMEDIC_TEST_PROGRAM", str(ROOT / "build/release/bin/paramedic"))
+TOKEN = "a-secret-of-the-tests"
+SECONDS_MAX = 180.0
+LINE = 1 + next(
+    n for n, line in enumerate(JOB.read_text().splitlines()) if line.endswith("# SLEEPS")
+)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+class Cluster:
+    """The processes of one test, each in a session of its own; none outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.jobs = folder / "jobs"
+        self.port = free_port()
+        self.master = free_port()
+        left_out = ("PARAMEDIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
+        self.env.update(OMP_NUM_THREADS="1", PARAMEDIC_COLLECTOR_TOKEN=TOKEN)
+        self.processes: List["subprocess.Popen[bytes]"] = []
+        self.nodes: List["subprocess.Popen[bytes]"] = []
+
+    def start(
+        self, name: str, command: List[str], env: Optional[Dict[str, str]] = None
+    ) -> "subprocess.Popen[bytes]":
+        with (self.folder / f"{name}.out").open("ab") as out, (self.folder / f"{name}.err").open(
+            "ab"
+        ) as err:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=self.folder,
+                env={**self.env, **(env or {})},
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def collector(self, *options: str) -> "subprocess.Popen[bytes]":
+        return self.start("collector", [PARAMEDIC, "collector", "--dir", str(self.jobs), *options])
+
+    def listening_collector(self) -> "subprocess.Popen[bytes]":
+        return self.collector("--listen", f"grpc://127.0.0.1:{self.port}")
+
+    def node(
+        self, number: int, *job_options: str, to: str = "", options: Optional[List[str]] = None
+    ) -> "subprocess.Popen[bytes]":
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+        torchrun += ["--node-rank", str(number), "--nproc-per-node", "2"]
+        torchrun += ["--master-addr", "127.0.0.1", "--master-port", str(self.master)]
+        run = [PARAMEDIC, "run", "--dir", str(self.folder / f"runs-{number}"), "--name", "pair"]
+        run += ["--collector", to or f"grpc://127.0.0.1:{self.port}", *(options or [])]
+        node = self.start(f"node-{number}", [*run, "--", *torchrun, str(JOB), *job_options])
+        self.nodes.append(node)
+        return node
+
+    def text(self, name: str, stream: str = "err") -> str:
+        path = self.folder / f"{name}.{stream}"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def wait_for(self, name: str, pattern: str, stream: str = "err") -> "re.Match[str]":
+        until = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < until:
+            is_over = all(process.poll() is not None for process in self.nodes)
+            found = re.search(pattern, self.text(name, stream))
+            if found:
+                return found
+            if is_over and self.nodes:
+                break
+            time.sleep(0.05)
+        everything = {p.name: p.read_text(errors="replace")[-2000:] for p in self.outputs()}
+        raise AssertionError(f"{pattern!r} never came: {everything}")
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        until = time.monotonic() + SECONDS_MAX
+        while not is_so():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+    def outputs(self) -> Iterator[Path]:
+        return (path for path in sorted(self.folder.iterdir()) if path.suffix in (".out", ".err"))
+
+    def report(self, folder: Path, name: str) -> Dict[str, Any]:
+        shown = subprocess.run(
+            [PARAMEDIC, "show", "--json", "--dir", str(folder), name],
+            env=self.env,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            check=True,
+        )
+        report: Dict[str, Any] = json.loads(shown.stdout)
+        return report
+
+    def end(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    its = Cluster(tmp_path)
+    yield its
+    its.end()
+
+
+HANG = rf"error hang_missing_rank.*rank 3.*two_nodes\.py:{LINE}"
+
+
+def test_a_hang_on_the_other_node_is_named_on_both(cluster: Cluster) -> None:
+    cluster.listening_collector()
+    nodes = [cluster.node(k, "--sleeper", "3") for k in (0, 1)]
+    stopped = float(cluster.wait_for("node-1", r"rank 3 stops at ([0-9.]+)", "out").group(1))
+    # The collector names the rank of node 1, with its line, and who looks at node 0 reads it too.
+    cluster.wait_for("collector", r"pair: " + HANG, "out")
+    cluster.wait_for("node-0", HANG)
+    cluster.wait_for("node-1", HANG)
+    findings = cluster.report(cluster.jobs, "pair")["findings"]
+    hang = next(found for found in findings if found["id"] == "hang_missing_rank")
+    assert hang["rank"] == 3
+    assert hang["where"]["line"] == LINE
+    print(f"named {hang['time'] - stopped:.1f} s after the stop")
+    for node in nodes:
+        node.terminate()
+    for node in nodes:
+        node.wait(60)
+
+
+def test_a_healthy_job_of_two_nodes_is_one_run_without_findings(cluster: Cluster) -> None:
+    # Started by the node that has rank 0, and gone by itself.
+    address = ["--start-collector"]
+    nodes = [cluster.node(k, options=address) for k in (0, 1)]
+    assert [node.wait(SECONDS_MAX) for node in nodes] == [0, 0]
+    jobs = cluster.folder / "runs-0"
+    cluster.wait_until(lambda: cluster.report(jobs, "pair")["run"]["status"] != "running")
+    report = cluster.report(jobs, "pair")
+    loud = {f["id"] for f in report["findings"] if f["severity"] != "info"}
+    # Both "nodes" are this machine, and meet at 127.0.0.1.
+    assert loud <= {"cpu_oversubscription", "cluster_config"}
+    assert report["run"]["world_size"] == 4
+    assert [rank["rank"] for rank in report["run"]["ranks"]] == [0, 1, 2, 3]
+    assert report["run"]["status"] == "finished"
+
+
+def test_a_collector_that_is_killed_misses_nothing(cluster: Cluster) -> None:
+    collector = cluster.listening_collector()
+    nodes = [cluster.node(k, "--sleeper", "3", "--at", "60", "--steps", "99") for k in (0, 1)]
+    # When the collector has calls of all ranks, it is in the middle of the job.
+    cluster.wait_until(lambda: len(list(cluster.jobs.glob("pair/nodes/*/collectives/*.idx"))) == 4)
+    collector.kill()
+    collector.wait()
+    cluster.wait_for("node-1", r"rank 3 stops at", "out")
+    cluster.listening_collector()
+    cluster.wait_for("collector", r"pair: " + HANG, "out")
+    for node in nodes:
+        node.terminate()
+    for node in nodes:
+        node.wait(60)
+    # What the collector has of each node is what the node has, byte for byte.
+    cluster.wait_until(lambda: cluster.report(cluster.jobs, "pair")["run"]["status"] != "running")
+    compared = 0
+    for number in (0, 1):
+        (run,) = (path for path in (cluster.folder / f"runs-{number}").iterdir())
+        parts = list((cluster.jobs / "pair" / "nodes").iterdir())
+        for table in ("collectives", "events"):
+            for segment in sorted((run / table).iterdir()):
+                copies = [part / table / segment.name for part in parts]
+                assert segment.read_bytes() in [c.read_bytes() for c in copies if c.exists()]
+                compared += 1
+    assert compared >= 8
+
+
+def test_nodes_that_share_a_folder_need_no_network(cluster: Cluster) -> None:
+    shared = str(cluster.jobs)
+    cluster.collector()
+    nodes = [cluster.node(k, "--sleeper", "3", to=shared) for k in (0, 1)]
+    cluster.wait_for("node-0", HANG)
+    for node in nodes:
+        node.terminate()
+    for node in nodes:
+        node.wait(60)
+
+
+def test_a_wrong_token_is_refused_and_the_job_goes_on(cluster: Cluster) -> None:
+    cluster.listening_collector()
+    job = [sys.executable, "-c", "import time; time.sleep(3)"]
+    run = [PARAMEDIC, "run", "--dir", "runs", "--name", "pair"]
+    run += ["--collector", f"grpc://127.0.0.1:{cluster.port}", "--", *job]
+    node = cluster.start("node", run, {"PARAMEDIC_COLLECTOR_TOKEN": "another-secret"})
+    assert node.wait(60) == 0
+    assert "does not accept this token" in cluster.text("node")
+    assert not (cluster.jobs / "pair").exists()
+
+
+def test_a_collector_that_is_away_costs_a_job_nothing_but_a_note(cluster: Cluster) -> None:
+    job = [sys.executable, "-c", "import time; time.sleep(30); raise SystemExit(3)"]
+    run = [PARAMEDIC, "run", "--dir", "runs", "--name", "pair"]
+    run += ["--collector", f"grpc://127.0.0.1:{cluster.port}", "--", *job]
+    assert cluster.start("node", run).wait(60) == 3
+    assert "the collector cannot be reached" in cluster.text("node")
