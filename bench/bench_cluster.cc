@@ -1,16 +1,18 @@
 // The comparison of ranks at scale, on one core: 10,000 ranks with 2,000 calls each, of which one
-// has skipped a call near the end:
+// has skipped a call near the end, or, as dumps of flight recorders, has not come to the last one:
 //   bench_cluster [RANKS [CALLS]]
-// The verdicts are checked before anything is timed.
+// The verdicts are checked before anything is timed, those of dumps after it.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "cluster/call_verdict.h"
 #include "cluster/compare.h"
 
 namespace {
@@ -48,6 +50,58 @@ double best_seconds(const Function& function) {
   return best;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What NCCL's recorder writes as JSON, without stacks, of a rank that has made `calls` calls.
+std::string dump_text(int32_t ranks, int64_t calls) {
+  std::string members;
+  for (int32_t rank = 0; rank < ranks; ++rank) members += fmt::format(", {}", rank);
+  std::string text = R"({"comm_lib_version":"2.26.2","entries":[)";
+  for (int64_t call = 0; call < calls; ++call) {
+    text += fmt::format(
+        R"({}{{"collective_seq_id":{},"input_dtypes":["Float"],"input_sizes":[[{},1024]],)"
+        R"("is_p2p":false,"op_id":{},"output_dtypes":["Float"],"output_sizes":[[{},1024]],)"
+        R"("p2p_seq_id":0,"pg_id":0,"process_group":["0","default_pg"],)"
+        R"("profiling_name":"nccl:all_reduce","record_id":{},"retired":true,"state":"completed",)"
+        R"("thread_id":"140451634363264","thread_name":"python",)"
+        R"("time_created_ns":{},"time_discovered_completed_ns":{},)"
+        R"("time_discovered_started_ns":{},"timeout_ms":600000}})",
+        call == 0 ? "" : ",", call + 1, call % kCallsOfAStep + 1, call + 1,
+        call % kCallsOfAStep + 1, call, 1'796'020'775'610'692'078 + call * 1000,
+        1'796'020'775'610'792'078 + call * 1000, 1'796'020'775'610'692'900 + call * 1000);
+  }
+  return text + fmt::format(R"(],"pg_config":{{"0":{{"desc":"default_pg","name":"0","ranks":)"
+                            R"("[{}]"}}}},"version":"2.10"}})",
+                            members.substr(2));
+}
+
+// All of it, from the bytes in memory to the verdict: what reading the files costs comes on top.
+void measure_dumps(int32_t ranks, int64_t calls, int32_t guilty) {
+  const std::string usual = dump_text(ranks, calls);
+  const std::string behind = dump_text(ranks, calls - 1);
+  CallBook book;
+  const auto start = std::chrono::steady_clock::now();
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const auto dump =
+        parse_flight_dump(as_bytes(rank == guilty ? behind : usual), fmt::format("rank_{}", rank));
+    PARAMEDIC_CHECK(dump.ok());
+    book.add(*dump);
+  }
+  const double read_s = seconds_since(start);
+  const auto read = std::chrono::steady_clock::now();
+  book.settle();
+  const CallVerdict verdict = judge_calls(book, "dumps");
+  const double judge_s = seconds_since(read);
+  PARAMEDIC_CHECK(verdict.findings.size() == 1 && verdict.findings[0].rank == guilty);
+  fmt::print(
+      "{} dumps of {} entries ({:.1f} GB as JSON): read {:.2f} s ({:.0f} MB/s), verdict "
+      "{:.3f} s (goal 10 for both)\n",
+      ranks, calls, static_cast<double>(usual.size()) * ranks / 1e9, read_s,
+      static_cast<double>(usual.size()) * ranks / 1e6 / read_s, judge_s);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,5 +125,6 @@ int main(int argc, char** argv) {
   fmt::print(
       "{} ranks x {} calls: frontier {:.4f} s (goal 1), first divergence {:.3f} s (goal 10)\n",
       ranks, calls, frontier_s, full_s);
+  measure_dumps(ranks, calls, guilty);
   return 0;
 }

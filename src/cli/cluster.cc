@@ -11,7 +11,7 @@ Command cluster_command() {
       "failed: their configuration, their network, their differences (docs/cluster.md). While a "
       "job runs, `paramedic run` does all of this by itself.";
   command.subcommands = {cluster_lint_command(), cluster_env_diff_command(),
-                         cluster_probe_command()};
+                         cluster_probe_command(), cluster_collectives_command()};
   return command;
 }
 

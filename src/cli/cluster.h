@@ -12,6 +12,7 @@ namespace paramedic::cli {
 Command cluster_lint_command();
 Command cluster_env_diff_command();
 Command cluster_probe_command();
+Command cluster_collectives_command();
 
 // What `words` name: files, `-` for standard input; the environment of this process where there
 // are none. Facts of this host are added where one of the processes runs on it.

@@ -86,7 +86,9 @@ Edit edit_of(const RankCalls& rank, const std::vector<uint32_t>& expected, int64
   const std::vector<uint32_t> calls(rank.signatures.begin() + (number - rank.first),
                                     rank.signatures.end());
   Edit best{rank.rank, Edit::Kind::kOther, number, 1};
-  int64_t best_worth = -kNoFit;
+  // One other call, after which all fits; half a call more, so that a plainer edit is preferred.
+  int64_t seen = 0;
+  int64_t best_worth = fit_from(calls, 1, expected, 1, seen) ? 2 * (seen - 1) - 1 : -kNoFit;
   for (int64_t count = 1; count <= kEditMax; ++count) {
     for (const auto kind : {Edit::Kind::kSkipped, Edit::Kind::kExtra, Edit::Kind::kReordered}) {
       if (kind == Edit::Kind::kReordered && count == 1) continue;

@@ -77,6 +77,12 @@ TEST(compare, an_extra_call_and_an_exchanged_pair_are_told) {
   EXPECT_EQ(reordered.count, 2);
 }
 
+TEST(compare, one_other_call_after_which_all_fits_is_not_taken_for_many_extra_ones) {
+  const Edit edit = only_edit({1, 2, 3, 3, 3, 3}, {9, 2, 3, 3, 3, 3});
+  EXPECT_EQ(edit.kind, Edit::Kind::kOther);
+  EXPECT_EQ(edit.number, 0);
+}
+
 TEST(compare, ten_thousand_ranks_of_which_one_skips_a_call_are_answered) {
   Calls common;
   for (uint32_t i = 0; i < 200; ++i) common.push_back(1 + i % 7);

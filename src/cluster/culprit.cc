@@ -1,10 +1,7 @@
 #include "cluster/culprit.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string>
-#include <utility>
 
 namespace paramedic::cluster {
 namespace {
@@ -76,17 +73,8 @@ std::vector<int32_t> could_free_all(const std::vector<BlockedCall>& calls) {
   return found;
 }
 
-std::optional<int32_t> unlike_its_peers(const Groups& groups,
+std::optional<int32_t> unlike_its_peers(const CallCounts& kinds,
                                         const std::vector<int32_t>& candidates) {
-  using Kind = std::pair<std::string, size_t>;
-  std::map<Kind, std::map<int32_t, int64_t>> kinds;
-  for (const auto& [key, group] : groups.all()) {
-    for (const auto& [rank, track] : group.tracks) {
-      if (!track.is_uncertain) {
-        kinds[{group.description, group.ranks.size()}][rank] = track.entered();
-      }
-    }
-  }
   std::set<int32_t> unlike;
   for (const auto& [kind, counts] : kinds) {
     const auto usual = usual_count(counts);
@@ -98,6 +86,19 @@ std::optional<int32_t> unlike_its_peers(const Groups& groups,
   }
   if (unlike.size() != 1) return std::nullopt;
   return *unlike.begin();
+}
+
+std::optional<int32_t> unlike_its_peers(const Groups& groups,
+                                        const std::vector<int32_t>& candidates) {
+  CallCounts kinds;
+  for (const auto& [key, group] : groups.all()) {
+    for (const auto& [rank, track] : group.tracks) {
+      if (!track.is_uncertain) {
+        kinds[{group.description, group.ranks.size()}][rank] = track.entered();
+      }
+    }
+  }
+  return unlike_its_peers(kinds, candidates);
 }
 
 }  // namespace paramedic::cluster

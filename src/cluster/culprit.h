@@ -4,7 +4,10 @@
 // have called. Pure functions.
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/groups.h"
@@ -22,8 +25,13 @@ struct BlockedCall {
 // wherever it is waited for. Cost: the members of all calls for each rank that alone blocks one.
 std::vector<int32_t> could_free_all(const std::vector<BlockedCall>& calls);
 
+// How many calls each rank has entered in its group of a kind: description and size.
+using CallCounts = std::map<std::pair<std::string, size_t>, std::map<int32_t, int64_t>>;
+
 // The one of `candidates` that has made another number of calls in one of its groups than most
 // ranks have in theirs of the same kind (description and size); nothing unless that is one.
+std::optional<int32_t> unlike_its_peers(const CallCounts& kinds,
+                                        const std::vector<int32_t>& candidates);
 std::optional<int32_t> unlike_its_peers(const Groups& groups,
                                         const std::vector<int32_t>& candidates);
 

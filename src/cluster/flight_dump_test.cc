@@ -1,6 +1,7 @@
 #include "cluster/flight_dump.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/test_folder.h"
 
@@ -39,16 +40,18 @@ TEST(flight_dump, gloo_entries_are_done_when_they_are_retired) {
   EXPECT_EQ(dump->version, "2.10");
   ASSERT_EQ(dump->entries.size(), 1U);
   const FlightEntry& entry = dump->entries[0];
-  EXPECT_EQ(entry.group, "0");
+  const FlightCall& call = dump->calls[entry.call];
   EXPECT_EQ(entry.sequence, 8);
-  EXPECT_EQ(entry.operation, "all_reduce");
-  EXPECT_EQ(entry.backend, "gloo");
-  EXPECT_EQ(entry.input_sizes, (std::vector<std::vector<int64_t>>{{4, 3}}));
+  EXPECT_EQ(call.operation, "all_reduce");
+  EXPECT_EQ(call.backend, "gloo");
+  EXPECT_EQ(call.input_sizes, (std::vector<std::vector<int64_t>>{{4, 3}}));
   EXPECT_TRUE(entry.completed);
-  EXPECT_EQ(entry.timeout_s, 1800);
+  EXPECT_TRUE(dump->is_whole);
   ASSERT_EQ(dump->groups.size(), 1U);
-  EXPECT_EQ(dump->groups.at("0").last_enqueued, 8);
-  EXPECT_EQ(dump->groups.at("0").last_completed, 7);
+  EXPECT_EQ(dump->groups[entry.group].name, "0");
+  EXPECT_EQ(dump->groups[0].description, "default_pg");
+  EXPECT_EQ(dump->groups[0].last_enqueued, 8);
+  EXPECT_EQ(dump->groups[0].last_completed, 7);
 }
 
 TEST(flight_dump, nccl_entries_are_done_when_completed_and_name_the_users_line) {
@@ -56,10 +59,38 @@ TEST(flight_dump, nccl_entries_are_done_when_completed_and_name_the_users_line) 
   ASSERT_TRUE(dump.ok()) << dump.status().message();
   ASSERT_EQ(dump->entries.size(), 1U);
   EXPECT_FALSE(dump->entries[0].completed);
-  ASSERT_TRUE(dump->entries[0].where.has_value());
-  EXPECT_EQ(dump->entries[0].where->file, "/home/me/train.py");
-  EXPECT_EQ(dump->entries[0].where->line, 41);
-  EXPECT_EQ(dump->groups.at("0").ranks, (std::vector<int32_t>{0, 1}));
+  const store::CallSite& where = dump->sites[dump->entries[0].site];
+  EXPECT_EQ(where.file, "/home/me/train.py");
+  EXPECT_EQ(where.line, 41);
+  EXPECT_EQ(where.function, "sync");
+  EXPECT_EQ(dump->groups[0].ranks, (std::vector<int32_t>{0, 1}));
+}
+
+TEST(flight_dump, the_status_of_a_group_goes_by_its_number_in_the_process_not_by_its_name) {
+  const auto dump = parse(R"({"entries": [
+    {"collective_seq_id": 4, "pg_id": 1, "process_group": ["2", "undefined"],
+     "profiling_name": "gloo:all_reduce", "input_sizes": [[4]]}],
+    "pg_status": {"1": {"last_completed_collective": 3, "last_enqueued_collective": 4},
+                  "2": {"last_completed_collective": 9, "last_enqueued_collective": 9}}})",
+                          "rank_1");
+  ASSERT_TRUE(dump.ok());
+  ASSERT_EQ(dump->groups.size(), 1U);
+  EXPECT_EQ(dump->groups[0].name, "2");
+  EXPECT_EQ(dump->groups[0].last_enqueued, 4);
+}
+
+TEST(flight_dump, numbers_and_places_that_no_job_has_are_passed_over) {
+  const auto dump = parse(R"({"rank": 4294967297, "entries": [
+    {"collective_seq_id": 18446744073709551615, "input_sizes": [[1], "x", {"a": [2]}, 7],
+     "process_group": {"0": "a"}, "frames": [3, [4], {"line": -1, "filename": "/a.py"}]}, [[[]]],
+    {"collective_seq_id": 2}], "pg_config": [["0"]],
+    "pg_status": {"0": [1]}, "version": {"a": 1}})",
+                          "rank_7.json");
+  ASSERT_TRUE(dump.ok()) << dump.status().message();
+  EXPECT_EQ(dump->rank, 7);
+  EXPECT_EQ(dump->entries.size(), 2U);
+  EXPECT_EQ(dump->entries[0].sequence, 0);
+  EXPECT_EQ(dump->entries[0].site, 0U);
 }
 
 TEST(flight_dump, the_rank_is_read_off_any_usual_name) {
@@ -87,23 +118,49 @@ TEST(flight_dump, a_damaged_file_a_second_dump_of_a_rank_and_a_log_are_named_and
   write("rank_1.json", kNccl);
   write("rank_2.json", std::string(kGloo).substr(0, 200));
   write("train.log", "epoch 1\n");
-  const auto read = read_flight_dumps(files, {folder.path()});
+  std::vector<FlightDump> dumps;
+  const auto read = read_flight_dumps(files, {folder.path()},
+                                      [&](const FlightDump& dump) { dumps.push_back(dump); });
   ASSERT_TRUE(read.ok()) << read.status().message();
-  ASSERT_EQ(read->dumps.size(), 2U);
-  EXPECT_EQ(read->dumps[0].rank, 0);
-  EXPECT_EQ(read->dumps[1].path, folder.path() + "/inner/rank_1.json");
-  ASSERT_EQ(read->problems.size(), 3U);
-  EXPECT_NE(read->problems[0].find("rank_1.json is a second dump of rank 1"), std::string::npos);
-  EXPECT_NE(read->problems[1].find("rank_2.json"), std::string::npos);
-  EXPECT_NE(read->problems[2].find("train.log"), std::string::npos);
+  ASSERT_EQ(dumps.size(), 2U);
+  EXPECT_EQ(dumps[0].path, folder.path() + "/inner/rank_1.json");
+  EXPECT_EQ(dumps[1].rank, 0);
+  EXPECT_GT(dumps[1].written_ns, 0);
+  ASSERT_EQ(read->total, 3U);
+  EXPECT_NE(read->told[0].find("rank_1.json is a second dump of rank 1"), std::string::npos);
+  EXPECT_NE(read->told[1].find("rank_2.json"), std::string::npos);
+  EXPECT_NE(read->told[2].find("train.log"), std::string::npos);
+}
+
+TEST(flight_dump, a_pattern_and_a_thousand_files_are_read_and_what_is_no_file_is_never_waited_for) {
+  const TemporaryFolder folder;
+  FileSystem& files = posix_file_system();
+  for (int rank = 0; rank < 1000; ++rank) {
+    const std::string path = folder.path() + "/rank_" + std::to_string(rank);
+    ASSERT_TRUE(files.write_atomically(path, as_bytes(rank % 10 == 0 ? "{" : kNccl)).ok());
+  }
+  ASSERT_EQ(::mkfifo((folder.path() + "/rank_1000").c_str(), 0600), 0);
+  size_t taken = 0;
+  const auto all = read_flight_dumps(files, {folder.path()}, [&](const FlightDump&) { ++taken; });
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(taken, 900U);
+  EXPECT_EQ(all->total, 101U);
+  taken = 0;
+  const auto some = read_flight_dumps(files, {folder.path() + "/rank_99[0-9]"},
+                                      [&](const FlightDump&) { ++taken; });
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(taken, 9U);
 }
 
 TEST(flight_dump, a_folder_without_a_dump_is_an_error_with_a_hint) {
   const TemporaryFolder folder;
-  const auto read = read_flight_dumps(posix_file_system(), {folder.path()});
+  const auto take = [](const FlightDump&) {};
+  const auto read = read_flight_dumps(posix_file_system(), {folder.path()}, take);
   ASSERT_FALSE(read.ok());
   EXPECT_FALSE(read.status().hint().empty());
-  EXPECT_EQ(read_flight_dumps(posix_file_system(), {folder.path() + "/no"}).status().code(),
+  EXPECT_EQ(read_flight_dumps(posix_file_system(), {folder.path() + "/no"}, take).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(read_flight_dumps(posix_file_system(), {folder.path() + "/*"}, take).status().code(),
             StatusCode::kNotFound);
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace paramedic::cluster {
 namespace {
@@ -18,15 +17,6 @@ constexpr int64_t kGapMax = static_cast<int64_t>(kCallsMax);
 constexpr size_t kOpenTransfersMax = 1'000;
 // Calls before those that are asked for: enough to recognise where in its round a rank stands.
 constexpr int64_t kContextCalls = 256;
-
-// Operations whose ranks may give inputs of different sizes: only one rank gives any, or each gives
-// what it has. Objects are pickled and have no size of their own.
-bool may_differ_in_size(std::string_view operation) {
-  constexpr std::array<std::string_view, 3> kUneven{"object", "all_to_all", "barrier"};
-  return operation.starts_with("scatter") || operation.starts_with("gather") ||
-         std::any_of(kUneven.begin(), kUneven.end(),
-                     [&](std::string_view word) { return operation.find(word) != operation.npos; });
-}
 
 int64_t count_of(const std::vector<int64_t>& sizes) {
   int64_t count = 1;
@@ -73,6 +63,15 @@ std::string describe(const Signature& signature) {
   }
   if (signature.peer >= 0) text += fmt::format(" with rank {}", signature.peer);
   return text;
+}
+
+bool may_differ_in_size(std::string_view operation) {
+  // Only one rank gives any, or each gives what it has. Objects are pickled and have no size of
+  // their own.
+  constexpr std::array<std::string_view, 3> kUneven{"object", "all_to_all", "barrier"};
+  return operation.starts_with("scatter") || operation.starts_with("gather") ||
+         std::any_of(kUneven.begin(), kUneven.end(),
+                     [&](std::string_view word) { return operation.find(word) != operation.npos; });
 }
 
 bool is_transfer(const std::string& operation) {

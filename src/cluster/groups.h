@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/compare.h"
@@ -91,6 +92,9 @@ class Groups {
   std::map<uint32_t, int64_t> longest_ns_;
   uint64_t rows_ = 0;
 };
+
+// Operations whose ranks may give inputs of different sizes.
+bool may_differ_in_size(std::string_view operation);
 
 // "send", "recv" and their kin: told between two ranks, so their order is no matter of the group.
 bool is_transfer(const std::string& operation);

@@ -18,15 +18,6 @@ constexpr size_t kIdleLinesMax = 2;
 constexpr size_t kBusyLinesMax = 5;
 constexpr size_t kReportsForStill = 2;
 
-// Python stands inside the framework, below which a collective may be waited for. What it loads
-// data with waits for workers.
-bool is_in_framework(const StallReport& report) {
-  if (report.stack.empty()) return true;
-  const std::string& file = report.stack.front().file;
-  return file.find("/torch/") != std::string::npos &&
-         file.find("/torch/utils/data/") == std::string::npos;
-}
-
 std::optional<Waiter> from_rows(const Job& job, int32_t number_of_rank) {
   std::optional<Waiter> waiter;
   for (const auto& [key, group] : job.groups().all()) {
@@ -71,7 +62,7 @@ std::optional<Waiter> from_report(const Job& job, const Rank& rank, const StallR
 }
 
 std::optional<Waiter> from_flight(const Rank& rank, const StallReport& report) {
-  if (!is_in_framework(report)) return std::nullopt;
+  if (!stands_in_framework(report)) return std::nullopt;
   for (const auto& [name, flight] : report.flight) {
     if (flight.last_enqueued <= flight.last_completed) continue;
     Waiter waiter;
@@ -141,6 +132,14 @@ Suspect gone(const Rank& rank) {
 }
 
 }  // namespace
+
+bool stands_in_framework(const StallReport& report) {
+  if (report.stack.empty()) return true;
+  const std::string& file = report.stack.front().file;
+  // What it loads data with waits for workers.
+  return file.find("/torch/") != std::string::npos &&
+         file.find("/torch/utils/data/") == std::string::npos;
+}
 
 std::optional<Waiter> waiter_of(const Job& job, int32_t rank) {
   const Rank* state = job.ranks().find(rank);

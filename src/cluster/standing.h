@@ -11,6 +11,9 @@ namespace paramedic::cluster {
 // The call in which the rank is blocked; nothing when it is not, or when that is not known.
 std::optional<Waiter> waiter_of(const Job& job, int32_t rank);
 
+// Whether Python stands inside of the framework, below which a collective may be waited for.
+bool stands_in_framework(const StallReport& report);
+
 // What a rank does that is in no call.
 Suspect suspect_of(const Job& job, int32_t rank);
 

@@ -1,17 +1,13 @@
 // The ranks of a group do not make the same collective: another operation, type, size or root.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cluster/compare.h"
-#include "cluster/hang.h"
+#include "cluster/mismatch.h"
 #include "cluster/watch.h"
 
 namespace paramedic::cluster {
@@ -20,7 +16,6 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 // Ranks that have not come to the call yet are waited for: they have votes too.
 constexpr int64_t kVotesNs = 3 * kSecondNs;
-constexpr size_t kCampsMax = 6;
 
 class CollectiveMismatch : public Watch {
  public:
@@ -63,83 +58,17 @@ class CollectiveMismatch : public Watch {
   }
 
   [[nodiscard]] rules::Finding finding_of(const Group& group, const Divergence& divergence) const {
-    rules::Finding finding;
-    finding.severity = rules::Severity::kError;
-    std::vector<int32_t> odd;
-    if (divergence.has_majority) {
-      for (const Edit& edit : divergence.edits) odd.push_back(edit.rank);
-    }
-    if (odd.size() == 1) finding.rank = odd.front();
-    const int32_t shown = odd.empty() ? divergence.camps.back().ranks.front() : odd.front();
-    const Call& call = *group.tracks.at(shown).at(divergence.number);
-    finding.where = where_of(call.where);
-    if (call.step >= 0) finding.step = call.step;
-    finding.confidence = divergence.has_majority ? 0.95 : 0.9;
-    finding.message = divergence.has_majority ? against_majority(group, divergence, odd)
-                                              : of_a_tie(group, divergence);
-    for (size_t i = 0; i < std::min(divergence.camps.size(), kCampsMax); ++i) {
-      finding.evidence.push_back(camp_line(group, divergence, divergence.camps[i]));
-    }
-    if (divergence.has_majority) add_edit(group, divergence, finding);
-    finding.evidence.emplace_back("rests on the calls seen in the processes");
-    return finding;
-  }
-
-  [[nodiscard]] std::string call_of(const Group& group, const Divergence& divergence,
-                                    const Divergence::Camp& camp) const {
-    const Call& call = *group.tracks.at(camp.ranks.front()).at(divergence.number);
-    return fmt::format("{} ({})", describe(job().groups().signature(camp.signature)),
-                       place(call.where));
-  }
-
-  [[nodiscard]] std::string against_majority(const Group& group, const Divergence& divergence,
-                                             const std::vector<int32_t>& odd) const {
-    const auto camp = std::find_if(
-        divergence.camps.begin(), divergence.camps.end(), [&](const Divergence::Camp& one) {
-          return std::find(one.ranks.begin(), one.ranks.end(), odd.front()) != one.ranks.end();
-        });
-    return fmt::format("{} called {} where {} called {}, as call {} of group {}",
-                       name_ranks(camp->ranks), call_of(group, divergence, *camp),
-                       name_ranks(divergence.camps.front().ranks),
-                       call_of(group, divergence, divergence.camps.front()), divergence.number,
-                       group.description.empty() ? group.name : group.description);
-  }
-
-  [[nodiscard]] std::string of_a_tie(const Group& group, const Divergence& divergence) const {
-    std::string text =
-        fmt::format("call {} of group {} is not the same on all ranks: ", divergence.number,
-                    group.description.empty() ? group.name : group.description);
-    for (size_t i = 0; i < std::min(divergence.camps.size(), kCampsMax); ++i) {
-      text +=
-          fmt::format("{}{} called {}", i == 0 ? "" : ", ", name_ranks(divergence.camps[i].ranks),
-                      call_of(group, divergence, divergence.camps[i]));
-    }
-    return text + "; no side has the majority";
-  }
-
-  [[nodiscard]] std::string camp_line(const Group& group, const Divergence& divergence,
-                                      const Divergence::Camp& camp) const {
-    const Call& call = *group.tracks.at(camp.ranks.front()).at(divergence.number);
-    return fmt::format("{}: {}, {}", name_ranks(camp.ranks), call_of(group, divergence, camp),
-                       call.left_ns == 0 ? "still inside" : "returned: its result is wrong");
-  }
-
-  void add_edit(const Group& group, const Divergence& divergence, rules::Finding& finding) const {
-    for (size_t i = 0; i < std::min(divergence.edits.size(), kCampsMax); ++i) {
-      const Edit& edit = divergence.edits[i];
-      const char* times = edit.count == 1 ? "" : " and what follows";
-      const std::string theirs = call_of(group, divergence, divergence.camps.front());
-      if (edit.kind == Edit::Kind::kSkipped) {
-        finding.evidence.push_back(
-            fmt::format("as if rank {} had skipped {}{}", edit.rank, theirs, times));
-      } else if (edit.kind == Edit::Kind::kExtra) {
-        finding.evidence.push_back(fmt::format("as if rank {} had made {} call{} more", edit.rank,
-                                               edit.count, edit.count == 1 ? "" : "s"));
-      } else if (edit.kind == Edit::Kind::kReordered) {
-        finding.evidence.push_back(
-            fmt::format("rank {} makes the same {} calls in another order", edit.rank, edit.count));
-      }
-    }
+    const auto words = [&](int32_t rank, int64_t number) -> CallWords {
+      const Call& call = *group.tracks.at(rank).at(number);
+      return {describe(job().groups().signature(call.signature)), call.where,
+              call.left_ns == 0 ? "still inside" : "returned: its result is wrong"};
+    };
+    Mismatch mismatch = describe_mismatch(
+        divergence, "group " + (group.description.empty() ? group.name : group.description), words);
+    const Call& call = *group.tracks.at(mismatch.shown).at(divergence.number);
+    if (call.step >= 0) mismatch.finding.step = call.step;
+    mismatch.finding.evidence.emplace_back("rests on the calls seen in the processes");
+    return std::move(mismatch.finding);
   }
 
   uint64_t rows_ = 0;

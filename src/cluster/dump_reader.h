@@ -1,0 +1,88 @@
+#pragma once
+// Reads the JSON of a flight recorder's dump in one pass. One thread.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cluster/flight_dump.h"
+#include "cluster/json_cursor.h"
+
+namespace paramedic::cluster {
+
+class DumpReader {
+ public:
+  // `text` outlives the reader.
+  explicit DumpReader(std::string_view text) : json_(text) {}
+
+  // What was told; the rank is -1 when the dump does not tell it. What has another type or place
+  // than in a dump is passed over. kCorruption: it is no JSON, or no dump.
+  Result<FlightDump> read();
+
+ private:
+  struct Entry {
+    std::string group;
+    std::string description;
+    std::string group_id;
+    int64_t collective = 0;
+    int64_t transfer = 0;
+    int64_t record = -1;
+    int64_t created_ns = 0;
+    bool is_transfer = false;
+    bool retired = false;
+    bool is_completed = false;
+    uint32_t site = 0;
+
+    void clear();
+  };
+  struct Status {
+    int64_t last_enqueued = -1;
+    int64_t last_completed = -1;
+  };
+
+  void read_member(std::string_view key);
+  void read_entry();
+  void read_entry_member(std::string_view key);
+  void read_group_of_entry();
+  void read_sizes();
+  void read_frame();
+  void read_config();
+  void read_config_member(std::string_view key, FlightGroup& group);
+  void read_status();
+  void add_entry();
+  void finish();
+
+  // Whole numbers stand as numbers in pickles and, some, as text in JSON.
+  int64_t number_or(int64_t fallback);
+  bool is_true();
+  [[nodiscard]] std::string_view text_or_nothing();
+
+  uint32_t group_named(std::string_view name);
+  uint32_t intern_call();
+  void make_call(FlightCall& call) const;
+
+  JsonCursor json_;
+  FlightDump dump_;
+  bool is_dump_ = false;
+  Entry entry_;
+  std::string call_key_;  // all that tells calls apart: name, types, sizes
+  std::string name_;
+  std::string dtypes_;
+  std::vector<int64_t> sizes_;  // of all tensors, each after how many it has
+  uint32_t last_call_ = 0;      // with last_call_key_: calls repeat
+  std::string last_call_key_;
+  std::map<std::string, uint32_t, std::less<>> groups_;        // by name
+  std::unordered_map<std::string, uint32_t> calls_;            // by call_key_
+  std::map<std::pair<std::string, int32_t>, uint32_t> sites_;  // by file and line
+  std::map<std::string, bool, std::less<>> own_files_;
+  std::map<std::string, Status> status_;         // by the group's number in the process
+  std::map<std::string, uint32_t> group_of_id_;  // the same numbers, as entries tell them
+};
+
+// The numbers in the text of a list, "[0, 1]"; what is no rank is left out. Ascending, each once.
+std::vector<int32_t> ranks_in_text(std::string_view text);
+
+}  // namespace paramedic::cluster
