@@ -7,6 +7,7 @@
 
 #include "cli/failure_view.h"
 #include "cli/plot.h"
+#include "cli/render_ranks.h"
 #include "cli/render_text.h"
 #include "cli/text.h"
 
@@ -469,7 +470,9 @@ std::string escape_html(std::string_view text) {
 std::string render_html(const Report& report) {
   std::string body = header(report) + failure(report);
   for (const Problem& each : report.problems) body += problem(each);
-  body += repairs(report) + curves(report) + times(report) + ranks(report.info) + lists(report);
+  body += repairs(report);
+  if (report.ranks_view) body += ranks_html(*report.ranks_view);
+  body += curves(report) + times(report) + ranks(report.info) + lists(report);
   body += fmt::format("<footer>{} · made by paramedic</footer>\n", escape_html(report.info.dir));
   return html_page(report.name, body);
 }

@@ -1,5 +1,7 @@
 #include "cli/render_json.h"
 
+#include "cli/render_ranks.h"
+
 namespace paramedic::cli {
 namespace {
 
@@ -64,14 +66,16 @@ Json render_json(const Report& report) {
   for (const store::Damage& each : report.damage) {
     damage.push_back({{"file", each.file}, {"offset", each.offset}, {"what", each.what}});
   }
-  return {{"schema", kJsonSchema},
-          {"run", run_json(report.info)},
-          {"health", report.health()},
-          {"findings", std::move(findings)},
-          {"failure", report.info.failure},
-          {"repairs", std::move(repairs)},
-          {"not_captured", std::move(not_captured)},
-          {"damage", std::move(damage)}};
+  Json json = {{"schema", kJsonSchema},
+               {"run", run_json(report.info)},
+               {"health", report.health()},
+               {"findings", std::move(findings)},
+               {"failure", report.info.failure},
+               {"repairs", std::move(repairs)},
+               {"not_captured", std::move(not_captured)},
+               {"damage", std::move(damage)}};
+  if (report.ranks_view) json["ranks_view"] = ranks_view_json(*report.ranks_view);
+  return json;
 }
 
 }  // namespace paramedic::cli

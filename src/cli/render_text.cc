@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "cli/failure_view.h"
 #include "cli/plot.h"
+#include "cli/render_ranks.h"
 
 namespace paramedic::cli {
 namespace {
@@ -46,6 +47,7 @@ class TextReport {
     pause();
     problems();
     repairs();
+    ranks();
     curves();
     heat();
     times();
@@ -211,6 +213,12 @@ class TextReport {
     for (size_t i = report_.repairs.size() - shown; i < report_.repairs.size(); i++) {
       line("  " + cut(repair_text(report_.repairs[i]), width_ - 2));
     }
+  }
+
+  void ranks() {
+    if (!report_.ranks_view) return;
+    title("ranks", {"rank by time"});
+    for (const std::string& row : ranks_lines(*report_.ranks_view, width_, paint_)) line(row);
   }
 
   void problems() {

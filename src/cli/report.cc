@@ -268,6 +268,20 @@ std::optional<rules::Where> place_of(const Json& failure) {
                       string_or(*where, "function", "")};
 }
 
+bool has_several_ranks(const store::RunInfo& info) {
+  return std::any_of(info.ranks.begin(), info.ranks.end(), [&](const store::RunInfo::Rank& rank) {
+    return rank.rank != info.ranks.front().rank;
+  });
+}
+
+Status read_ranks_view(store::RunReader& reader, double now, Report& report) {
+  if (!has_several_ranks(report.info)) return {};
+  std::vector<rules::Finding> findings;
+  for (const Problem& problem : report.problems) findings.push_back(problem.finding);
+  PARAMEDIC_ASSIGN(report.ranks_view, build_ranks_view(reader, findings, now));
+  return {};
+}
+
 }  // namespace
 
 const char* Report::health() const {
@@ -341,6 +355,7 @@ Result<Report> build_report(store::RunReader& reader, double now) {
   sort_stably(report.repairs, [](const store::RepairRow& a, const store::RepairRow& b) {
     return a.time_ns < b.time_ns;
   });
+  PARAMEDIC_TRY(read_ranks_view(reader, now, report));
   report.damage = reader.damage();
   return report;
 }

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "cli/ranks_view.h"
 #include "cli/series.h"
 #include "rules/finding.h"
 #include "store/run.h"
@@ -63,6 +64,7 @@ struct Report {
   std::vector<std::string> loss_kinds;  // class names
   int64_t batch_size = 0;               // 0 unknown
   std::vector<store::Damage> damage;
+  std::optional<RanksView> ranks_view;  // of runs with several ranks
 
   // "healthy", "problems" (an error or a warning was found) or "failed" (the job did).
   [[nodiscard]] const char* health() const;
