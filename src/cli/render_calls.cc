@@ -131,10 +131,12 @@ std::string calls_text(const CallsView& view, const Paint& paint, int width) {
     paragraph("fix: " + finding.fix, "");
     out += "\n";
   }
-  out += groups_text(view, paint, width) + "\n" + problems_text(view, paint);
+  if (!view.verdict.groups.empty()) out += groups_text(view, paint, width) + "\n";
+  out += problems_text(view, paint);
   const size_t found = view.verdict.findings.size();
-  return out + fmt::format("{} ({}, {}, {})\n",
-                           found == 0 ? "nothing wrong" : fmt::format("{} found", found),
+  // Of what was not seen nothing is said.
+  const char* none = view.calls == 0 ? "no call was seen" : "nothing wrong";
+  return out + fmt::format("{} ({}, {}, {})\n", found == 0 ? none : fmt::format("{} found", found),
                            view.source, counted(view.ranks, "rank"), counted(view.calls, "call"));
 }
 

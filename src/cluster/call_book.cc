@@ -42,7 +42,7 @@ std::string dtype_of(const std::string& dtypes) {
        {"Char", "int8"},
        {"Byte", "uint8"},
        {"Bool", "bool"}}};
-  const std::string first = dtypes.substr(0, dtypes.find(' '));
+  std::string first = dtypes.substr(0, dtypes.find(' '));
   for (const auto& [theirs, ours] : kNames) {
     if (first == theirs) return std::string(ours);
   }
@@ -288,6 +288,29 @@ void CallBook::add_track(const Job& job, BookedGroup& group, int32_t rank, const
   }
 }
 
+// What is called below Python is known by its frontier alone, and by that only while it stalls.
+void CallBook::add_frontier(const Job& job, int32_t rank) {
+  const Rank* state = job.ranks().find(rank);
+  if (state == nullptr || state->stalled() == nullptr) return;
+  const StallReport& report = *state->stalled();
+  for (const auto& [name, flight] : report.flight) {
+    const int64_t open = flight.last_enqueued - flight.last_completed;
+    const bool is_told = flight.last_enqueued >= 0 && flight.last_completed >= -1 && open >= 0;
+    // The two count differently: where Python's own calls are known, these are compared.
+    if (!is_told || open > kGapMax || job.groups().find(name, rank) != nullptr) continue;
+    BookedCalls& mine = group_of({name, "", {}, -1, -1}).ranks[rank];
+    const uint32_t signature = flight.operation.empty()
+                                   ? kUnknownSignature
+                                   : intern("frontier/" + flight.operation, flight.operation, true);
+    const uint32_t site = intern_site(own_line(report.stack).value_or(store::CallSite{}));
+    mine.calls = {rank, flight.last_completed + 1, {}, flight.last_completed + 1};
+    mine.calls.signatures.assign(static_cast<size_t>(open), signature);
+    mine.sites.assign(static_cast<size_t>(open), site);
+    mine.open_since_ns = report.since_ns;
+    calls_ += static_cast<uint64_t>(open);
+  }
+}
+
 void CallBook::add(const Job& job, const std::map<int32_t, int64_t>& ranks) {
   for (const auto& [rank, newest_ns] : ranks) {
     ranks_[rank] = newest_ns;
@@ -299,6 +322,7 @@ void CallBook::add(const Job& job, const std::map<int32_t, int64_t>& ranks) {
   }
   // What was started asynchronously keeps a rank only where the rank says so.
   for (const auto& [rank, newest_ns] : ranks) {
+    add_frontier(job, rank);
     const auto waiter = waiter_of(job, rank);
     if (!waiter || waiter->from_flight || waiter->is_transfer) continue;
     const Group* group = job.groups().find(waiter->group, rank);

@@ -94,6 +94,7 @@ class CallBook {
   uint32_t both(uint32_t first, uint32_t second);
   void append(BookedCalls& booked, const FlightEntry& entry, uint32_t signature, uint32_t site);
   void add_track(const Job& job, BookedGroup& group, int32_t rank, const Track& track);
+  void add_frontier(const Job& job, int32_t rank);
   void find_members();
   void add_transfer(BookedGroup& group, int32_t rank, const FlightCall& call, OpenTransfer made);
 
