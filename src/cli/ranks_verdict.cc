@@ -9,6 +9,7 @@
 
 #include "cli/ranks_view.h"
 #include "cluster/hang.h"
+#include "cluster/median.h"
 #include "cluster/watch.h"
 
 namespace paramedic::cli {
@@ -36,19 +37,12 @@ double own_share(const RankStrip& strip) {
          share_of(strip, Act::kEvaluates);
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 double median_own_share(const std::vector<RankStrip>& strips) {
   std::vector<double> shares;
   for (const RankStrip& strip : strips) {
     if (total_of(strip) > 0) shares.push_back(own_share(strip));
   }
-  return median(std::move(shares));
+  return cluster::median_of(std::move(shares));
 }
 
 // How unlike the others a rank is; 0: not at all.
@@ -120,7 +114,7 @@ std::string time_sentence(const RanksView& view) {
   std::string text = fmt::format(
       "Of {} ranks, most spent {} of their time on their own work and {} "
       "waiting for others.",
-      view.strips.size(), percent(usual), percent(median(waits)));
+      view.strips.size(), percent(usual), percent(cluster::median_of(waits)));
   if (own_share(*busiest) < usual + kToldShare) return text;
   return text + fmt::format(
                     " Rank {} worked for {}{}.", busiest->first, percent(own_share(*busiest)),

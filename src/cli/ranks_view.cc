@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <numeric>
 #include <utility>
 
 #include "cluster/hang.h"
@@ -32,45 +32,34 @@ struct Span {
 class RankTime {
  public:
   void add(Act act, Span span, const Span& run) {
-    ms_[static_cast<size_t>(act)] += spread(told_, static_cast<size_t>(act), span, run);
+    spread(told_, static_cast<size_t>(act), span, run);
   }
   // In calls that were seen from outside: where nothing better is known.
-  void add_inside(Span span, const Span& run) { (void)spread(inside_, 0, span, run); }
+  void add_inside(Span span, const Span& run) { spread(inside_, 0, span, run); }
   // In stalls, which say more than anything else.
-  void add_stall(Act act, Span span, const Span& run, bool went_on) {
-    const double ms = spread(stall_, static_cast<size_t>(act), span, run);
-    // Beats are told when they are over: they hold what went on, and not what did not.
-    if (!went_on) ms_[static_cast<size_t>(act)] += ms;
+  void add_stall(Act act, Span span, const Span& run) {
+    spread(stall_, static_cast<size_t>(act), span, run);
   }
   void heard(int64_t time_ns) {
     if (first_ns_ == 0 || time_ns < first_ns_) first_ns_ = time_ns;
     last_ns_ = std::max(last_ns_, time_ns);
   }
-  [[nodiscard]] int64_t last_ns() const { return last_ns_; }
 
   [[nodiscard]] RankStrip strip(int32_t rank, const Span& run) const {
     RankStrip strip;
     strip.first = strip.last = rank;
     const double cell_ms = static_cast<double>(run.to_ns - run.from_ns) * kMsOfNs / kStripCells;
-    for (size_t cell = 0; cell < kStripCells; ++cell) {
-      strip.cells[cell] = act_of(cell, cell_ms, run);
-      const bool counts = strip.cells[cell] != Act::kNone;
-      if (counts) strip.ms[static_cast<size_t>(strip.cells[cell])] += cell_ms;
-    }
-    const bool any_told = std::any_of(ms_.begin(), ms_.end(), [](double ms) { return ms > 0; });
-    if (!any_told) return strip;
-    // Where the rank tells its own time, that is exact.
-    strip.ms = ms_;
+    for (size_t cell = 0; cell < kStripCells; ++cell) fill(cell, cell_ms, run, strip);
     return strip;
   }
 
  private:
   using Cells = std::map<size_t, std::array<float, kActs>>;
 
-  static double spread(Cells& cells, size_t act, Span span, const Span& run) {
+  static void spread(Cells& cells, size_t act, Span span, const Span& run) {
     span.from_ns = std::max(span.from_ns, run.from_ns);
     span.to_ns = std::min(span.to_ns, run.to_ns);
-    if (span.to_ns <= span.from_ns) return 0;
+    if (span.to_ns <= span.from_ns) return;
     const double cell_ns = static_cast<double>(run.to_ns - run.from_ns) / kStripCells;
     const auto from = static_cast<double>(span.from_ns - run.from_ns);
     const auto to = static_cast<double>(span.to_ns - run.from_ns);
@@ -80,36 +69,43 @@ class RankTime {
       const double end = std::min(to, static_cast<double>(cell + 1) * cell_ns);
       if (end > begin) cells[cell][act] += static_cast<float>((end - begin) * kMsOfNs);
     }
-    return (to - from) * kMsOfNs;
   }
 
-  static std::pair<Act, double> most(const Cells& cells, size_t cell, double& sum) {
-    sum = 0;
+  // What most of the cell is, and how much of it is known.
+  static std::pair<Act, double> most(const Cells& cells, size_t cell) {
     const auto known = cells.find(cell);
     if (known == cells.end()) return {Act::kNone, 0};
     const auto& ms = known->second;
-    for (const float each : ms) sum += static_cast<double>(each);
     const auto largest = std::max_element(ms.begin(), ms.end());
-    return {static_cast<Act>(largest - ms.begin()), static_cast<double>(*largest)};
+    return {static_cast<Act>(largest - ms.begin()), std::accumulate(ms.begin(), ms.end(), 0.0)};
   }
 
-  [[nodiscard]] Act act_of(size_t cell, double cell_ms, const Span& run) const {
-    double sum = 0;
-    const auto [stalled, stalled_ms] = most(stall_, cell, sum);
-    if (sum >= cell_ms / 2) return stalled;
-    const auto [told, told_ms] = most(told_, cell, sum);
-    if (sum >= cell_ms * kShareMin) return told;
-    (void)most(inside_, cell, sum);
-    if (sum >= cell_ms / 2) return Act::kWaits;
-    const int64_t middle_ns =
-        run.from_ns + static_cast<int64_t>((static_cast<double>(cell) + 0.5) * cell_ms / kMsOfNs);
-    return middle_ns >= first_ns_ && middle_ns <= last_ns_ ? Act::kWorks : Act::kNone;
+  void fill(size_t cell, double cell_ms, const Span& run, RankStrip& strip) const {
+    const auto [stalled, stalled_ms] = most(stall_, cell);
+    const auto [told, told_ms] = most(told_, cell);
+    Act& act = strip.cells[cell];
+    if (stalled_ms >= cell_ms / 2) {
+      act = stalled;
+    } else if (told_ms >= cell_ms * kShareMin) {
+      act = told;
+      for (size_t i = 0; i < kActs; ++i) {
+        strip.ms[i] += cell_ms * static_cast<double>(told_.at(cell)[i]) / told_ms;
+      }
+      return;
+    } else if (most(inside_, cell).second >= cell_ms / 2) {
+      act = Act::kWaits;
+    } else {
+      const double middle_ms = (static_cast<double>(cell) + 0.5) * cell_ms;
+      const int64_t middle_ns = run.from_ns + static_cast<int64_t>(middle_ms / kMsOfNs);
+      const bool is_there = middle_ns >= first_ns_ && middle_ns <= last_ns_;
+      act = is_there ? Act::kWorks : Act::kNone;
+    }
+    strip.ms[static_cast<size_t>(act)] += cell_ms;
   }
 
   Cells told_;
   Cells inside_;
   Cells stall_;
-  std::array<double, kActs> ms_{};
   int64_t first_ns_ = 0;
   int64_t last_ns_ = 0;
 };
@@ -145,10 +141,10 @@ class Gatherer {
       const cluster::StallReport& report = *rank->stalled();
       const auto stall = stalls_.find(row.origin.rank);
       const bool is_another = stall != stalls_.end() && stall->second.since_ns != report.since_ns;
-      if (is_another) close_stall(row.origin.rank, report.since_ns, true);
+      if (is_another) close_stall(row.origin.rank, report.since_ns);
       stalls_[row.origin.rank] = {report.since_ns, act_of(*rank)};
     } else if (row.kind == "resumed" || row.kind == "exiting") {
-      close_stall(row.origin.rank, row.origin.time_ns, row.kind == "resumed");
+      close_stall(row.origin.rank, row.origin.time_ns);
     }
   }
 
@@ -178,7 +174,7 @@ class Gatherer {
     view.seconds = static_cast<double>(run_.to_ns - run_.from_ns) / 1e9;
     for (const auto& [rank, stall] : std::map<int32_t, Stall>(stalls_)) {
       if (!standings_.contains(rank)) stand_as_told(rank, stall);
-      close_stall(rank, run_.to_ns, false);
+      close_stall(rank, run_.to_ns);
     }
     for (const auto& [rank, time] : times_) view.strips.push_back(time.strip(rank, run_));
     add_waits(view);
@@ -201,8 +197,13 @@ class Gatherer {
 
   static Act act_of(const cluster::Rank& rank) {
     const cluster::StallReport& report = *rank.stalled();
-    if (report.waiting) return Act::kWaits;
+    // Also where ranks meet before their first collective.
+    const bool is_in_distributed =
+        !report.stack.empty() &&
+        report.stack.front().file.find("/torch/distributed/") != std::string::npos;
+    if (report.waiting || is_in_distributed) return Act::kWaits;
     if (report.evaluating) return Act::kEvaluates;
+    if (report.phase == "compile") return Act::kWorks;  // the import of torch's compiler as well
     if (const Act act = act_of_kind(report.phase); act != Act::kWorks) return act;
     const bool any_open = std::any_of(report.flight.begin(), report.flight.end(),
                                       [](const auto& one) { return has_open(one.second); });
@@ -212,10 +213,10 @@ class Gatherer {
     return report.torch_calls > before ? Act::kWorks : Act::kStandsStill;
   }
 
-  void close_stall(int32_t rank, int64_t end_ns, bool went_on) {
+  void close_stall(int32_t rank, int64_t end_ns) {
     const auto stall = stalls_.find(rank);
     if (stall == stalls_.end()) return;
-    times_[rank].add_stall(stall->second.act, {stall->second.since_ns, end_ns}, run_, went_on);
+    times_[rank].add_stall(stall->second.act, {stall->second.since_ns, end_ns}, run_);
     stalls_.erase(stall);
   }
 
