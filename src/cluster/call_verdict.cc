@@ -69,8 +69,7 @@ class Judge {
     Frontier frontier = frontier_of(calls);
     standing.furthest = frontier.furthest - 1;
     for (const int32_t rank : frontier.laggards) {
-      const RankCalls& theirs = group.ranks.at(rank).calls;
-      standing.behind.emplace_back(rank, theirs.signatures.empty() ? -1 : theirs.entered() - 1);
+      standing.behind.emplace_back(rank, group.ranks.at(rank).calls.entered() - 1);
     }
     standing.inside = std::move(frontier.inside);
     const auto divergence = first_divergence(calls);
@@ -161,11 +160,14 @@ class Judge {
     const BookedGroup& group = book_.groups()[call.group];
     const BookedCalls& booked = group.ranks.at(rank);
     const RankCalls& calls = booked.calls;
-    if (calls.signatures.empty()) return fmt::format("rank {} has called nothing in it", rank);
-    std::string text = fmt::format("the last call of rank {} in it was call {}, {}", rank,
-                                   calls.entered() - 1, book_.text(calls.signatures.back()));
-    const store::CallSite& site = book_.site(booked.sites.back());
-    if (site.line > 0) text += fmt::format(" ({})", place(site));
+    if (calls.entered() == 0) return fmt::format("rank {} has called nothing in it", rank);
+    std::string text =
+        fmt::format("the last call of rank {} in it was call {}", rank, calls.entered() - 1);
+    if (!calls.signatures.empty()) {
+      text += ", " + book_.text(calls.signatures.back());
+      const store::CallSite& site = book_.site(booked.sites.back());
+      if (site.line > 0) text += fmt::format(" ({})", place(site));
+    }
     return text + (calls.left == calls.entered() ? "; it has returned from it" : "");
   }
 

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "base/json.h"
+#include "cluster/test_cluster.h"
 #include "cluster/test_dumps.h"
-#include "cluster/test_job.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -226,6 +227,58 @@ TEST(call_verdict, hostile_numbers_cost_neither_memory_nor_an_accusation) {
   for (const auto& finding : verdict.findings) {
     EXPECT_NE(finding.id, "collective_mismatch") << finding.message;
   }
+}
+
+CallVerdict judge(const Job& job) {
+  CallBook book;
+  const int64_t newest_ns = 100'000'000'000;
+  book.add(job, {{0, newest_ns}, {1, newest_ns}, {2, newest_ns}});
+  book.settle();
+  return judge_calls(book, "a run");
+}
+
+TEST(call_verdict, a_run_is_judged_by_the_calls_that_were_seen_in_python) {
+  const store::GroupInfo group{"0", "default_pg", "gloo", {0, 1, 2}, 1800};
+  const store::CallSite site{"train.py", 61, "train"};
+  Job job;
+  for (const int32_t rank : {0, 1, 2}) {
+    for (int64_t call = 0; call < (rank == 1 ? 3 : 4); ++call) {
+      store::CollectiveRow row;
+      row.origin = origin_of(rank, 1'000'000'000);
+      row.group = &group;
+      row.sequence = call;
+      row.operation = "all_reduce";
+      row.where = &site;
+      row.entered_ns = row.origin.time_ns;
+      job.take(row);
+      row.left_ns = call < 3 ? row.entered_ns + 1 : 0;
+      if (row.left_ns != 0) job.take(row);
+    }
+  }
+  const auto verdict = judge(job);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].id, "hang_missing_rank");
+  EXPECT_EQ(verdict.findings[0].rank, 1);
+  EXPECT_EQ(verdict.findings[0].where->line, 61);
+}
+
+TEST(call_verdict, a_run_whose_calls_are_made_below_python_is_judged_by_the_recorders_frontier) {
+  Job job;
+  for (const int32_t rank : {0, 1, 2}) {
+    store::EventRow row;
+    row.origin = origin_of(rank, 9'000'000'000);
+    row.kind = "stalled";
+    const Json flight = {{"last_enqueued", rank == 1 ? 35 : 36},
+                         {"last_completed", 35},
+                         {"open", {{"operation", "all_reduce"}}}};
+    row.json = to_text({{"since_ns", 8'000'000'000}, {"flight", {{"0", flight}}}});
+    job.take(row);
+  }
+  const auto verdict = judge(job);
+  ASSERT_EQ(verdict.findings.size(), 1U);
+  EXPECT_EQ(verdict.findings[0].rank, 1);
+  EXPECT_EQ(verdict.findings[0].evidence[0],
+            "the last call of rank 1 in it was call 35; it has returned from it");
 }
 
 TEST(call_verdict, what_is_made_of_bytes_is_what_was_told) {
