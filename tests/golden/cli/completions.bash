@@ -9,7 +9,7 @@ _paramedic() {
     [ "${COMP_WORDS[i]}" = -- ] && { COMPREPLY=($(compgen -f -- "$word")); return; }
   done
   if [ "$COMP_CWORD" -gt 2 ]; then
-    case "$command ${COMP_WORDS[2]}" in 'rules list'|'rules explain'|'rules replay'|'cluster lint'|'cluster env-diff'|'cluster probe') command="$command ${COMP_WORDS[2]}" ;; esac
+    case "$command ${COMP_WORDS[2]}" in 'rules list'|'rules explain'|'rules replay'|'cluster lint'|'cluster env-diff'|'cluster probe'|'cluster collectives') command="$command ${COMP_WORDS[2]}" ;; esac
   fi
   case "$command" in
     'run') words='--help --name --dir --overhead-budget --capture --on --on-crash --wait-limit --notify --restarts --snapshot-budget --also --max-disk --ring-size --retries --retry-on --retry-delay --other-node --collector --start-collector --collector-token-file --collector-tls-roots'; runs=no ;;
@@ -24,10 +24,11 @@ _paramedic() {
     'rules list') words='--help --json'; runs=no ;;
     'rules explain') words='--help --json'; runs=no ;;
     'rules replay') words='--help --json --dir'; runs=yes ;;
-    'cluster') words='--help lint env-diff probe'; runs=no ;;
+    'cluster') words='--help lint env-diff probe collectives'; runs=no ;;
     'cluster lint') words='--help --json'; runs=no ;;
     'cluster env-diff') words='--help --json --dir'; runs=yes ;;
     'cluster probe') words='--help --json --hosts --port --token --self --wait --size'; runs=no ;;
+    'cluster collectives') words='--help --json --dir'; runs=no ;;
     'collector') words='--help --dir --listen --token-file --tls-certificate --tls-key --until-end --max-disk'; runs=no ;;
     'export') words='--help --to --dir'; runs=yes ;;
     'completions') words='--help'; runs=no ;;
