@@ -55,7 +55,7 @@ std::optional<std::string> run_among(const Arguments& arguments) {
   FileSystem& files = posix_file_system();
   if (words.size() != 1) return std::nullopt;
   if (files.exists(words[0] + "/run.json")) return words[0];
-  const std::string named = arguments.text("dir") + "/" + words[0];
+  std::string named = arguments.text("dir") + "/" + words[0];
   if (!files.exists(words[0]) && files.exists(named + "/run.json")) return named;
   return std::nullopt;
 }

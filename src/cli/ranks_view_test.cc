@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <memory>
 
 #include "base/clock.h"
 #include "base/test_folder.h"
 #include "cli/golden.h"
+#include "cli/render_html.h"
+#include "cli/render_json.h"
 #include "cli/render_ranks.h"
+#include "cli/render_text.h"
+#include "cli/sample_report.h"
 
 namespace paramedic::cli {
 namespace {
@@ -157,6 +162,7 @@ TEST(RanksView, a_hang_shows_who_stands_still_and_who_waits_for_it) {
   const RanksView view = run.view({finding});
   expect_golden("ranks-hang.txt", text_of(view));
   expect_golden("ranks-hang.json", ranks_view_json(view).dump(1) + "\n");
+  expect_golden("ranks-hang.html", ranks_html(view));
   ASSERT_EQ(view.waits.size(), 1U);
   EXPECT_EQ(view.waits[0].waiters, (std::vector<int32_t>{0, 2, 3}));
   EXPECT_EQ(view.waits[0].missing, std::vector<int32_t>{1});
@@ -202,6 +208,19 @@ TEST(RanksView, many_ranks_are_folded_and_the_odd_ones_keep_their_rows) {
   view.verdict = ranks_verdict(view, {});
   expect_golden("ranks-many.txt", text_of(view));
   for (int width = 40; width <= 200; width += 20) (void)text_of(view, width);
+}
+
+TEST(RanksView, every_report_of_several_ranks_has_it_and_no_other) {
+  Report report = healthy_report();
+  const auto has_it = [&] {
+    return std::array{render_text(report, {80, false}).find("rank by time") != std::string::npos,
+                      render_json(report).contains("ranks_view"),
+                      render_html(report).find("what the ranks did") != std::string::npos};
+  };
+  EXPECT_EQ(has_it(), (std::array{false, false, false}));
+  report.ranks_view.emplace().verdict = "<all> is well";
+  EXPECT_EQ(has_it(), (std::array{true, true, true}));
+  EXPECT_NE(render_html(report).find("&lt;all&gt; is well"), std::string::npos);
 }
 
 TEST(RanksView, hostile_events_are_passed_over) {

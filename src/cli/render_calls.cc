@@ -129,7 +129,7 @@ std::string calls_text(const CallsView& view, const Paint& paint, int width) {
     paragraph(finding.message, "");
     for (const std::string& line : finding.evidence) paragraph(line, "- ");
     paragraph("fix: " + finding.fix, "");
-    out += "\n";
+    out += '\n';
   }
   if (!view.verdict.groups.empty()) out += groups_text(view, paint, width) + "\n";
   out += problems_text(view, paint);
