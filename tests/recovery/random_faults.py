@@ -15,6 +15,8 @@ import ast
 import collections
 import concurrent.futures
 import contextlib
+import dis
+import functools
 import io
 import json
 import os
@@ -35,6 +37,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN_SECONDS_MAX = 60
 PROCESS_SECONDS_MAX = 600
 PROCESSES = 2
+LOAD_CONST = dis.opmap["LOAD_CONST"]
+DRIVERS = ("run", "run_generator", "run_coroutine", "run_module")
 INSIDE_STATEMENTS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>")
 
 
@@ -66,6 +70,16 @@ class Decider:
 
     def refused(self, crash: Any, repair: Any, reason: str) -> None:
         self.reason = reason
+
+
+@functools.lru_cache(None)
+def _runs_continuation(code: types.CodeType, at: int) -> bool:
+    """Whether what begins there stands behind a body, where recovery runs its continuation."""
+    if code.co_code[at] != LOAD_CONST:
+        return False
+    following = (one for one in dis.get_instructions(code) if one.offset > at)
+    called = next((one for one in following if one.opname != "EXTENDED_ARG"), None)
+    return called is not None and called.argval in DRIVERS
 
 
 class Lines:
@@ -101,10 +115,14 @@ class Lines:
         before, self._before[frame] = self._before.get(frame, 0), line
         if line == code.co_firstlineno and code.co_name != "<module>":
             return False
+        if _runs_continuation(code, frame.f_lasti):
+            return False
         statement = self._statements(code.co_filename).get(line)
         last = getattr(statement, "end_lineno", None) or line
         leaves = isinstance(statement, (ast.With, ast.AsyncWith)) and line <= before <= last
-        return statement is not None and not leaves
+        # From its further lines a statement comes back to its first: a part of it is done.
+        comes_back = not hasattr(statement, "body") and line < before <= last
+        return statement is not None and not leaves and not comes_back
 
     def _statements(self, file: str) -> Dict[int, ast.stmt]:
         if file not in self._begins:
