@@ -137,7 +137,7 @@ class Lines:
 
 def can_fail(statement: ast.stmt) -> bool:
     """Whether the statement does something itself; one with decorators does it line by line."""
-    if isinstance(statement, ast.Return):
+    if isinstance(statement, (ast.Return, ast.Expr)):  # the latter: a docstring
         return not isinstance(statement.value, (ast.Constant, type(None)))
     idle = (ast.Try, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)
     return not isinstance(statement, idle) and not getattr(statement, "decorator_list", None)
