@@ -2,7 +2,7 @@
 `tests/python/test_probe.py` compares them with `probe.h`.
 
 Nothing here raises into the job: `open_probe` answers None and a reason. A Probe belongs to the
-thread that opened it; see `adapters/torch/session.py`.
+thread that opened it; see `adapters/common/session.py`.
 """
 
 import ctypes

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from paramedic.adapters.torch.facts import Facts  # noqa: E402
-from paramedic.adapters.torch.session import Tap  # noqa: E402
-from paramedic.adapters.torch.source import Source  # noqa: E402
+from paramedic.adapters.common.facts import Facts  # noqa: E402
+from paramedic.adapters.common.session import Tap  # noqa: E402
+from paramedic.adapters.common.source import Source  # noqa: E402
 
 
 class Session:
@@ -39,7 +39,8 @@ def test_facts_have_versions_and_each_line_of_the_own_modules_and_are_told_once(
     module.__file__ = str(path)
     monkeypatch.setitem(sys.modules, "own_module", module)
     session = Session()
-    tap = Facts(session, Source(torch))  # type: ignore[arg-type]
+    versions = {"torch": torch.__version__}
+    tap = Facts(session, Source(torch), lambda: versions)  # type: ignore[arg-type]
     tap.tell()
     tap.tell()
     ((kind, facts),) = session.events

@@ -11,10 +11,11 @@ import sys
 from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional
 
+from paramedic.adapters.common.facts import Facts
+from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.distributed import Distributed
-from paramedic.adapters.torch.facts import Facts
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.memory import Memory
@@ -28,7 +29,6 @@ from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.replicas import Replicas
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.shards import Shards
-from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Steps
 from paramedic.adapters.torch.tensors import Definitions
 from paramedic.adapters.torch.zero_grad import ZeroGrad
@@ -92,7 +92,7 @@ class Adapter:
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
         session.on_step_open.append(self.activations.follow_step)
         self.distributed = Distributed(session, source, self.origins, phases)
-        self.distributed.groups.on_begin.append(Facts(session, source).tell)
+        self.distributed.groups.on_begin.append(Facts(session, source, lambda: _facts(torch)).tell)
 
     def watch(self) -> None:
         """Replaces what the taps replace; each part by itself, so that one may fail."""
@@ -115,13 +115,7 @@ class Adapter:
             "snapshots": lambda: _take_snapshots(self),
             "distributed": self.distributed.watch,
         }
-        for name, part in parts.items():
-            try:
-                part()
-            except Exception as error:
-                # Told when the ring opens: nothing is written before the job trains.
-                why = f"{type(error).__name__}: {error}"
-                self.session.on_open.append(functools.partial(self.session.not_captured, name, why))
+        self.session.put_in_place(parts)
 
     def compile_used(self) -> None:
         """Code is compiled from here on: hooks on modules would be traced into it, or break it."""
@@ -129,6 +123,15 @@ class Adapter:
             self.session.compiled = True
             self.models.disarm()
             self.activations.stop("the model is compiled")
+
+
+def _facts(torch: Any) -> Dict[str, str]:
+    """What ranks of one job should have in common; see common/facts.py."""
+    cuda = str(torch.version.cuda or "")
+    values = {"torch": str(torch.__version__), "cuda": cuda, "seed": str(torch.initial_seed())}
+    if cuda and torch.distributed.is_nccl_available():
+        values["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+    return values
 
 
 def _wrap_train(adapter: Adapter) -> None:

@@ -9,11 +9,11 @@ import weakref
 from time import perf_counter_ns
 from typing import Any, Callable, Dict, List
 
+from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place
 
 MAX_LOADERS = 100  # told in a run
 

@@ -11,6 +11,7 @@ import sys
 from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.model_facts import ModelFacts
@@ -18,7 +19,6 @@ from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Line, Quick
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place
 from paramedic.adapters.torch.tensors import Definitions
 
 MAX_LOSSES = 100  # names of losses; lines made at run time could be without end

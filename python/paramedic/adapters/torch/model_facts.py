@@ -6,10 +6,10 @@ of their first call, each with the user's line that made it and the line that ca
 
 from typing import Any, Dict, List, Optional
 
+from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.names import Models, Root, walk
 from paramedic.adapters.torch.origins import NOWHERE, Origins, Place
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import where
 
 MAX_FACTS = 4000  # of modules, and of parameters, of a fit
 MAX_FITS = 100  # told in full

@@ -10,10 +10,10 @@ import sys
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic.adapters.common.source import Source, names_of, place
 from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.origins import Origins, Place
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, names_of, place
 
 # First calls watched while no optimizer is there: then the job does not train.
 MAX_CALLS_WITHOUT_OPTIMIZER = 1000

@@ -19,12 +19,12 @@ import weakref
 from time import monotonic, perf_counter_ns
 from typing import Any, Dict, List, Optional, Tuple
 
+from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.quick import VALUES
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, where
 from paramedic.adapters.torch.steps import Stepper, Steps
 from paramedic.adapters.torch.tensors import plain
 

@@ -15,8 +15,8 @@ import sys
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.nan_region import compile_region, regions
-from paramedic.adapters.torch.source import Source, place, where
 
 MAX_REGIONS = 8
 MAX_RECORDS = 20_000

@@ -9,8 +9,8 @@ import sys
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from paramedic.adapters.torch.session import Session, Tap
-from paramedic.adapters.torch.source import Source, place
+from paramedic.adapters.common.session import Session, Tap
+from paramedic.adapters.common.source import Source, place
 
 # Objects remembered; beyond it the dead are dropped, then no more are taken.
 MAX_OBJECTS = 100_000

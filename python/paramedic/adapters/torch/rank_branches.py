@@ -14,8 +14,8 @@ import re
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, where
 
 MAX_FILES = 8
 MAX_BRANCHES = 40

@@ -12,12 +12,12 @@ from time import perf_counter_ns
 from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.fingerprints import Fingerprints
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.rank_branches import RankBranches
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source
 from paramedic.adapters.torch.steps import Stepper
 from paramedic.adapters.torch.tensors import Definitions
 

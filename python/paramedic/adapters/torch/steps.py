@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.model_facts import ModelFacts
@@ -18,7 +19,6 @@ from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place
 from paramedic.adapters.torch.tensors import Definitions, TensorBatch
 
 # An optimizer that did not step for so many steps is not waited for at the end of one.

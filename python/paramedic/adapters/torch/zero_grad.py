@@ -12,9 +12,9 @@ import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import where
 from paramedic.adapters.torch.steps import Stepper
 
 FIRST_STEPS = 5  # of an optimizer are all looked at, later ones when gradients are sampled

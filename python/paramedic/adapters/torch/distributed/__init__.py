@@ -7,17 +7,18 @@ the job goes on) and `ending`. Nothing here talks to another rank: all goes to t
 
 from typing import Any, Callable, Dict, List
 
+from paramedic.adapters.common.ending import tell_end
+from paramedic.adapters.common.source import Source
+from paramedic.adapters.common.stalls import Stalls
 from paramedic.adapters.torch.distributed.collectives import Collectives
-from paramedic.adapters.torch.distributed.ending import tell_end
 from paramedic.adapters.torch.distributed.flight import Flight
 from paramedic.adapters.torch.distributed.groups import Groups
 from paramedic.adapters.torch.distributed.replace import available
-from paramedic.adapters.torch.distributed.stalls import Stalls
+from paramedic.adapters.torch.distributed.stalls import Watched
 from paramedic.adapters.torch.distributed.wrapping import Wrapping
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source
 
 _made: List["Distributed"] = []
 
@@ -32,7 +33,8 @@ class Distributed:
         self.collectives = Collectives(session, source, groups)
         self.wrapping = Wrapping(session, source, origins, groups)
         self.flight = Flight(session, self.collectives)
-        self.stalls = Stalls(session, source, self.collectives, phases, self.flight)
+        watched = Watched(session, self.collectives, phases, self.flight)
+        self.stalls = Stalls(session, source, watched)
         groups.on_begin.append(self.flight.prepare)
         groups.on_begin.append(self.stalls.start)
 

@@ -14,10 +14,10 @@ from _thread import get_ident
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.distributed.functional import wrap_functional
 from paramedic.adapters.torch.distributed.groups import Group, Groups
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place
 
 MAX_CALLS = 4096  # different ones; then they are forgotten and made anew
 MAX_SITES = 1000  # lines of code that are told; code made at run time could be without end

@@ -13,9 +13,10 @@ from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from paramedic import _probe
+from paramedic.adapters.common.rendezvous import note_end
+from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.distributed.replace import replace
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place, where
 
 MAX_GROUPS = 1000  # told in a process
 MAX_RANKS = 20_000  # of a group, told in its event
@@ -126,10 +127,7 @@ class Groups:
         if fields is None or not self._tap.on:
             return
         try:
-            fields["state"] = "done" if error is None else "failed"
-            fields["took_ms"] = (perf_counter_ns() - start) / 1e6
-            if error is not None:
-                fields["error"] = f"{type(error).__name__}: {error}"[:1000]
+            note_end(fields, start, error)
             if self._session.probe is not None and self._session.shared:
                 self._session.tell("rendezvous", fields)
             if error is None:

@@ -1,184 +1,79 @@
-"""A thread that looks, twice a second, whether the job goes on.
+"""What torch tells of a rank that does not come forward; the thread that looks is in common/stalls.
 
-Progress is a collective entered or left, a batch, a backward pass, a step. A loop in Python that
-keeps the processor busy is none: how busy it was is told, so that whoever reads it can tell idle
-from working. A stall is told after 1.5 s, and again at growing distances with the newest stack.
-While there is progress a look costs some microseconds, and nothing is told.
+Progress is a collective entered or left, a batch, a backward pass, a step.
 """
 
 import sys
-import threading
-import time
-from _thread import get_ident
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Dict, Tuple
 
+from paramedic.adapters.common import stalls
+from paramedic.adapters.common.stacks import phase_of
 from paramedic.adapters.torch.distributed.collectives import Collectives
 from paramedic.adapters.torch.distributed.flight import Flight
-from paramedic.adapters.torch.distributed.stacks import phase_of, stack_of
 from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source
 
-LOOK_S = 0.5
-FIRST_S = 1.5
-# A stall of so many seconds is told again; then each one half longer than the last.
-TELL_AT_S = (FIRST_S, 3.0, 5.0, 8.0, 12.0, 20.0)
-TELL_LATER_FACTOR = 1.5
+# Of the innermost frame that is one of these: (part of the file's folder or name, phase).
+_PLACES = (
+    ("/torch/_dynamo/", "compile"),
+    ("/torch/_inductor/", "compile"),
+    ("/torch/_functorch/", "compile"),
+    ("/torch/serialization.py", "checkpoint"),
+    ("/torch/distributed/checkpoint/", "checkpoint"),
+    ("/torch/utils/data/", "data"),
+    ("/torch/autograd/", "backward"),
+    ("/torch/optim/", "optimizer"),
+    ("/torch/nn/modules/", "forward"),
+)
 
 
-class Stalls:
-    """Watches over the thread that began the job, or trains."""
+class Watched(stalls.Watched):
+    """Collectives, phases, the flight recorder, and modules that are called meanwhile."""
 
     def __init__(
-        self,
-        session: Session,
-        source: Source,
-        collectives: Collectives,
-        phases: Phases,
-        flight: Flight,
+        self, session: Session, collectives: Collectives, phases: Phases, flight: Flight
     ) -> None:
         self._session = session
-        self._source = source
         self._collectives = collectives
         self._phases = phases
         self._flight = flight
-        self._tap = session.tap("stalls")
-        self._thread: Optional[threading.Thread] = None
-        self._ended = threading.Event()
-        self._watched = 0
-        self._cpu_clock: Optional[Callable[[], float]] = None
         self._forward_calls = 0
         self._without_gradients = False
         modules: Any = sys.modules["torch.nn.modules.module"]
         self._hook = GlobalHook(modules._global_forward_pre_hooks, self._forward)
-        session.on_fork.append(self._reset)
 
-    def start(self) -> None:
-        """Watches the calling thread from now on; once a process."""
-        if self._thread is not None or not self._tap.on:
-            return
-        self._watched = get_ident()
-        self._cpu_clock = _cpu_clock(self._watched)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._ended,), name="paramedic-stalls", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """The process ends."""
-        self._ended.set()
-
-    def _reset(self) -> None:
-        # Threads do not live on in a forked child.
-        self._thread = None
-        self._hook.disarm()
-
-    def _run(self, ended: threading.Event) -> None:
-        try:
-            self._look_until(ended)
-        except Exception as error:
-            self._tap.fail(error)
-        self._hook.disarm()
-
-    def _look_until(self, ended: threading.Event) -> None:
-        seen, stall = self._progress(), _Stall()
-        while not ended.wait(LOOK_S):
-            now_seen = self._progress()
-            if now_seen == seen:
-                if stall.is_due():
-                    self._tell(stall)
-                continue
-            if stall.told:
-                self._hook.disarm()
-                self._session.tell("resumed", {"stalled_ms": stall.lasted_s() * 1e3})
-            seen, stall = now_seen, _Stall()
-            stall.cpu_s = self._cpu_s()
-
-    def _progress(self) -> Tuple[int, int, int]:
+    def progress(self) -> Tuple[int, ...]:
         session = self._session
         return session.step, session.signs, self._collectives.count
 
-    def _cpu_s(self) -> float:
-        thread = self._session.thread
-        if thread and thread != self._watched and thread in sys._current_frames():
-            self._watched = thread
-            self._cpu_clock = _cpu_clock(thread)
-        try:
-            return self._cpu_clock() if self._cpu_clock is not None else 0.0
-        except OSError:  # the thread has ended
-            return 0.0
+    def begin(self) -> None:
+        """Modules that are called now say that the rank computes: it evaluates, perhaps."""
+        if not self._hook.armed and not self._session.compiled:
+            self._forward_calls = 0
+            self._without_gradients = False
+            self._hook.arm()
 
-    def _tell(self, stall: "_Stall") -> None:
-        session, cpu_s = self._session, self._cpu_s()
-        frame = sys._current_frames().get(self._watched)
-        entry = self._collectives.inside.get(self._watched)
+    def end(self) -> None:
+        self._hook.disarm()
+
+    def tell(self, thread: int, frame: Any) -> Dict[str, Any]:
+        entry = self._collectives.inside.get(thread)
         waiting = None
         if entry is not None:
             call, number = entry
             waiting = {"group": call.group, "sequence": number, "operation": call.operation}
         validating = self._phases.validating
-        fields: Dict[str, Any] = {
-            "since_ns": stall.since_ns,
-            "stalled_ms": stall.lasted_s() * 1e3,
+        return {
             "waiting": waiting,
-            "phase": phase_of(frame) or ("validation" if validating else None),
+            "phase": phase_of(frame, _PLACES) or ("validation" if validating else None),
             "evaluating": validating or self._without_gradients,
             "torch_calls_since": self._forward_calls if self._hook.armed else None,
-            "cpu_ms": max(0.0, cpu_s - stall.cpu_s) * 1e3,
-            "stack": stack_of(frame, self._source),
-            "flight": {},
         }
-        del frame
-        if self._ended.is_set():
-            return
-        fields["flight"] = self._flight.read()
-        session.tell("stalled", fields)
-        stall.cpu_s = cpu_s
-        stall.tell_next()
-        if not self._hook.armed and not session.compiled:
-            # Modules that are called now say that the rank computes: it evaluates, perhaps.
-            self._forward_calls = 0
-            self._without_gradients = False
-            self._hook.arm()
+
+    def flight(self) -> Dict[str, Any]:
+        return self._flight.read()
 
     def _forward(self, module: Any, inputs: Any) -> None:
         self._forward_calls += 1
         self._without_gradients = not (module.training and self._session.torch.is_grad_enabled())
-
-
-class _Stall:
-    """A time without progress, from the last look at which there was some."""
-
-    def __init__(self) -> None:
-        self.since_ns = time.time_ns()
-        self._start = time.monotonic()
-        self._next = 0
-        self._due_s = FIRST_S
-        self.told = False
-        self.cpu_s = 0.0
-
-    def lasted_s(self) -> float:
-        return time.monotonic() - self._start
-
-    def is_due(self) -> bool:
-        return self.lasted_s() >= self._due_s
-
-    def tell_next(self) -> None:
-        """It was told now."""
-        self.told = True
-        self._next += 1
-        if self._next < len(TELL_AT_S):
-            self._due_s = TELL_AT_S[self._next]
-        else:
-            self._due_s = max(self._due_s, self.lasted_s()) * TELL_LATER_FACTOR
-
-
-def _cpu_clock(thread: int) -> Optional[Callable[[], float]]:
-    """Reads the processor time of a thread that is alive now; it may end later."""
-    try:
-        clock = time.pthread_getcpuclockid(thread)
-    except (AttributeError, OSError):
-        return None
-    return lambda: time.clock_gettime(clock)

@@ -8,11 +8,11 @@ import functools
 import sys
 from typing import Any, Dict, List, Set, Tuple
 
+from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.distributed.groups import Groups
 from paramedic.adapters.torch.distributed.replace import replace
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place, where
 
 MAX_WRAPPED = 200  # told in a process: FSDP wraps each layer
 

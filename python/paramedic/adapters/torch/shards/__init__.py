@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Sequence
 
 from paramedic import _probe
+from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.session import Session
@@ -26,7 +27,6 @@ from paramedic.adapters.torch.shards.loop import shape_of
 from paramedic.adapters.torch.shards.passes import IDLE_PASSES, Pass, Seats, is_full
 from paramedic.adapters.torch.shards.reading import Reading
 from paramedic.adapters.torch.shards.rows import Rows
-from paramedic.adapters.torch.source import Source, place, where
 
 MAX_PASSES = 20_000  # told of a seat
 PROGRESS_AT = (32, 512, 8192)  # batches of the first pass after which it is told before its end

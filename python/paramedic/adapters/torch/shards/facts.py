@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.shards.print_of import fingerprint
-from paramedic.adapters.torch.source import where
 
 MAX_WRAPPERS = 4  # of samplers around samplers, and of subsets of subsets
 _REPLICAS = ("num_replicas", "num_processes", "world_size")

@@ -6,18 +6,16 @@ threads anyway, and is no thread of `threading`: the job does not see it in its 
 """
 
 import _thread
-import os
 import re
 import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from paramedic.adapters.torch.phases import Phases
-from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, place, where
+from paramedic.adapters.common.session import Session
+from paramedic.adapters.common.source import Source, place, where
 
 if TYPE_CHECKING:
-    from paramedic.adapters.torch.pace import Pace
+    from paramedic.adapters.common.pace import Pace
 
 # Looks are 60 to 120 ms apart, unevenly, so that they do not fall in step with the job.
 LOOK_NS, SPREAD_NS = 60_000_000, 60_000_000
@@ -25,13 +23,6 @@ LINES_MAX = 64  # kept apart between two reports
 LINES_TOLD = 8
 FRAMES_MAX = 100
 
-# Part of a file's path -> what is done there.
-_KINDS = (
-    (os.path.join("torch", "utils", "data", ""), "data"),
-    (os.path.join("torch", "serialization.py"), "checkpoint"),
-    (os.path.join("torch", "optim", ""), "optimizer"),
-    (os.path.join("torch", "autograd", "graph.py"), "backward"),
-)
 # Names of functions that are run now and then, and not as a part of every step.
 _EVALUATION = re.compile(r"_?(run_|do_)?(eval|valid|test(_|$))")
 
@@ -43,16 +34,16 @@ _READING = re.compile(
 )
 
 Line = Tuple[str, str, int, str]  # kind, file, line, function
+Kinds = Tuple[Tuple[str, str], ...]  # part of a file's path, what is done there
 
 
 class Profile:
     """Counts what the training thread is seen at."""
 
-    def __init__(self, session: Session, source: Source, phases: Phases, pace: "Pace") -> None:
-        self._session = session
+    def __init__(self, session: Session, source: Source, pace: "Pace", kinds: Kinds) -> None:
         self._source = source
-        self._phases = phases
         self._pace = pace
+        self._files = kinds
         self._tap = session.tap("profile")
         self._stop: Any = None
         self._thread = 0
@@ -64,8 +55,7 @@ class Profile:
 
     def start(self) -> None:
         """Begins to look at the calling thread, in a job whose ranks are connected."""
-        distributed = self._session.torch.distributed
-        if self._stop is not None or not distributed.is_initialized():
+        if self._stop is not None or not self._pace.is_connected():
             return
         self._thread = _thread.get_ident()
         self._state_path = f"/proc/self/task/{_thread.get_native_id()}/stat"
@@ -132,8 +122,7 @@ class Profile:
         user = self._source.frame(frame)
         kind = self._kind(frame)
         still = self._stands_still()
-        if still and self._pace.in_backward and self._kind_of(innermost) == "backward":
-            # In the engine itself, below Python: the reducer waits for the other ranks.
+        if still and self._pace.waits_at(self._kind_of(innermost)):
             self._waits += 1
             return
         line = (kind, *place(user))
@@ -147,7 +136,7 @@ class Profile:
 
     def _kind(self, frame: Any) -> str:
         """What the innermost frame that says so is doing."""
-        if self._phases.validating:
+        if self._pace.is_validating():
             return "validation"
         found = ""
         for _ in range(FRAMES_MAX):
@@ -166,7 +155,7 @@ class Profile:
     def _kind_of(self, filename: str) -> str:
         kind = self._kinds.get(filename)
         if kind is None:
-            kind = next((kind for part, kind in _KINDS if part in filename), "")
+            kind = next((kind for part, kind in self._files if part in filename), "")
             self._kinds[filename] = kind
         return kind
 

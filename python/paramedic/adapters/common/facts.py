@@ -8,10 +8,10 @@ in a job of several ranks.
 import os
 import sys
 import zlib
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
-from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source
+from paramedic.adapters.common.session import Session
+from paramedic.adapters.common.source import Source
 
 MAX_MODULES = 200
 MAX_FILE_BYTES = 1 << 20
@@ -19,12 +19,16 @@ MAX_FILE_BYTES = 1 << 20
 MAX_LINES = 20_000
 MAX_PACKAGES = 300
 
+# Answers names and values: the version of the framework and of what it runs on.
+FrameworkFacts = Callable[[], Dict[str, str]]
+
 
 class Facts:
     """Tells the facts of a process once, when it is about to meet the others."""
 
-    def __init__(self, session: Session, source: Source) -> None:
+    def __init__(self, session: Session, source: Source, of_framework: FrameworkFacts) -> None:
         self._session = session
+        self._of_framework = of_framework
         self._source = source
         self._tap = session.tap("facts")
         self._pid = 0
@@ -42,24 +46,19 @@ class Facts:
             self._tap.fail(error)
 
     def _values(self) -> Dict[str, str]:
-        torch = self._session.torch
         values = {
             "python": "{}.{}.{}".format(*sys.version_info[:3]),
-            "torch": str(torch.__version__),
-            "cuda": str(torch.version.cuda or ""),
             "kernel": os.uname().release,
             "glibc": os.confstr("CS_GNU_LIBC_VERSION") or "",
             "cpu": _after(_beginning("/proc/cpuinfo"), "model name"),
             "driver": _beginning("/proc/driver/nvidia/version").split("\n")[0],
-            "seed": str(torch.initial_seed()),
+            **self._of_framework(),
         }
-        if values["cuda"] and torch.distributed.is_nccl_available():
-            values["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
         packages = 0
         for name, module in list(sys.modules.items()):
             # Not by getattr: a lazy module would be imported by it.
             version = getattr(module, "__dict__", {}).get("__version__")
-            if "." in name or not isinstance(version, str) or name == "torch":
+            if "." in name or not isinstance(version, str) or name in values:
                 continue
             packages += 1
             if packages <= MAX_PACKAGES:

@@ -8,8 +8,8 @@ import atexit
 import sys
 from typing import Any, Callable, Dict, Optional
 
-from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.source import Source, where
+from paramedic.adapters.common.session import Session
+from paramedic.adapters.common.source import Source, where
 
 MAX_MESSAGE = 1000
 

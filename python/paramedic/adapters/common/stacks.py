@@ -5,9 +5,9 @@ Holding a frame of a running thread is safe under the GIL; nothing is kept of it
 
 import os
 from types import FrameType
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
-from paramedic.adapters.torch.source import Source
+from paramedic.adapters.common.source import Source
 
 MAX_LOOKED_AT = 300
 MAX_FRAMES = 12
@@ -15,18 +15,8 @@ MAX_LIBRARY = 3  # innermost frames of libraries
 
 _FRAMEWORK, _INSTALLED, _USER = 1, 2, 3
 
-# Of the innermost frame that is one of these: (end of the file's folder or name, phase).
-_PLACES = (
-    ("/torch/_dynamo/", "compile"),
-    ("/torch/_inductor/", "compile"),
-    ("/torch/_functorch/", "compile"),
-    ("/torch/serialization.py", "checkpoint"),
-    ("/torch/distributed/checkpoint/", "checkpoint"),
-    ("/torch/utils/data/", "data"),
-    ("/torch/autograd/", "backward"),
-    ("/torch/optim/", "optimizer"),
-    ("/torch/nn/modules/", "forward"),
-)
+# (part of a file's path, phase)
+Places = Tuple[Tuple[str, str], ...]
 
 
 def stack_of(frame: Optional[FrameType], source: Source) -> List[Dict[str, Any]]:
@@ -48,13 +38,13 @@ def stack_of(frame: Optional[FrameType], source: Source) -> List[Dict[str, Any]]
     return found
 
 
-def phase_of(frame: Optional[FrameType]) -> Optional[str]:
-    """The phase of a step that a stack is in; None when nothing of torch is on it."""
+def phase_of(frame: Optional[FrameType], places: Places) -> Optional[str]:
+    """The phase of the innermost frame that is at one of `places`; None when none is."""
     for _ in range(MAX_LOOKED_AT):
         if frame is None:
             return None
         file = frame.f_code.co_filename
-        for place, phase in _PLACES:
+        for place, phase in places:
             if place in file:
                 return phase
         frame = frame.f_back

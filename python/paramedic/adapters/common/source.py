@@ -25,8 +25,8 @@ class Source:
 
     USER = _USER
 
-    def __init__(self, torch: Any) -> None:
-        self._framework = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+    def __init__(self, framework: Any) -> None:
+        self._framework = os.path.dirname(os.path.abspath(framework.__file__)) + os.sep
         self._ranks: Dict[str, int] = {}
 
     def rank(self, filename: str) -> int:
