@@ -23,6 +23,17 @@ TEST(death, the_killed_rank_is_named_and_not_those_that_fail_after_it) {
   EXPECT_EQ(job.found().all().size(), 1U);
 }
 
+TEST(death, workers_of_tensorflow_that_lose_a_peer_are_no_dead_ones) {
+  TestJob job(3);
+  job.kill(1, SIGKILL);
+  job.exit_raising(0, "UnavailableError", "Collective ops is aborted by: Socket closed", 50);
+  job.exit_raising(2, "UnavailableError", "Failed to send RPC to coordination service", 50);
+  job.pass(3);
+  job.finish();
+  ASSERT_EQ(job.found().all().size(), 1U);
+  EXPECT_EQ(job.found().of("rank_died").at(0).rank, 1);
+}
+
 TEST(death, an_exception_of_one_rank_is_its_death_with_the_line) {
   TestJob job(3);
   job.exit_raising(1, "KeyError", "'label'", 33);

@@ -48,7 +48,10 @@ bool is_of_connection(const Exiting& exiting) {
   return contains_any(exiting.type, {"DistBackendError", "DistNetworkError", "DistStoreError"}) ||
          contains_any(exiting.message,
                       {"gloo", "NCCL", "c10d", "Connection closed by peer", "Connection reset",
-                       "Broken pipe", "Socket Timeout", "ProcessGroup"});
+                       "Broken pipe", "Socket Timeout", "ProcessGroup",
+                       // TensorFlow
+                       "Collective ops is aborted", "coordination service", "Socket closed",
+                       "failed to connect to all addresses"});
 }
 
 bool is_of_memory(const Exiting& exiting) {

@@ -57,7 +57,8 @@ void append(Track& track, Call call) {
 
 std::string describe(const Signature& signature) {
   std::string text = signature.operation.empty() ? "an unknown call" : signature.operation;
-  if (!signature.operation.empty() && signature.operation.find("barrier") == std::string::npos) {
+  const bool has_tensor = signature.bytes > 0 || !signature.sizes.empty();
+  if (!signature.operation.empty() && has_tensor) {
     text += fmt::format(" of {} [{}]", stats::dtype_name(signature.dtype),
                         fmt::join(signature.sizes, ", "));
   }
@@ -187,7 +188,7 @@ uint32_t Groups::intern(const store::CollectiveRow& row) {
   if (signatures_.size() >= kSignaturesMax) return kUnknownSignature;
   const auto id = static_cast<uint32_t>(signatures_.size());
   signature_ids_.emplace(std::move(key), id);
-  signatures_.push_back({row.operation, row.dtype, row.sizes, row.peer});
+  signatures_.push_back({row.operation, row.dtype, row.sizes, row.bytes, row.peer});
   return id;
 }
 

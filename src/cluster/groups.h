@@ -19,6 +19,7 @@ struct Signature {
   std::string operation;
   stats::DType dtype = stats::DType::kFloat32;
   std::vector<int64_t> sizes;
+  uint64_t bytes = 0;  // 0 with no sizes: nothing is told of what is exchanged
   int32_t peer = -1;
 };
 // "all_reduce of float32 [64, 10]", "broadcast of float32 [8] from rank 0".

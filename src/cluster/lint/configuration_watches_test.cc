@@ -85,6 +85,23 @@ TEST(rendezvous_stuck, names_the_rank_that_was_never_started) {
       << found[0].message;
 }
 
+// TF_CONFIG was set in Python: /proc does not show it.
+TEST(rendezvous_stuck, names_the_task_of_tensorflow_that_was_never_started) {
+  Job job(2);
+  const Json config = {{"cluster", {{"worker", {"127.0.0.1:1", "127.0.0.1:2"}}}},
+                       {"task", {{"type", "worker"}, {"index", 0}}}};
+  job.event(0, 14, "rendezvous",
+            {{"state", "begun"},
+             {"tf_config", to_text(config)},
+             {"where", {{"file", "train.py"}, {"line", 12}, {"function", "main"}}}});
+  EXPECT_TRUE(job.tick(30, "rendezvous_stuck").empty());
+  const auto found = job.tick(40, "rendezvous_stuck");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].where->line, 12);
+  EXPECT_NE(found[0].message.find("worker:1"), std::string::npos);
+}
+
 TEST(rendezvous_stuck, names_the_rank_that_waits_elsewhere) {
   Job job(4);
   for (int rank = 0; rank < 4; ++rank) {

@@ -34,14 +34,13 @@ int fit_of(const Setting& process, int32_t line, const std::string& variable) {
   return fit;
 }
 
-// A task of TensorFlow has its place among the ranks as well.
-std::optional<int32_t> rank_of(const Setting& process) {
+}  // namespace
+
+std::optional<int32_t> rank_in_job(const Setting& process) {
   if (const auto rank = process.rank()) return static_cast<int32_t>(*rank);
   const std::string* text = process.variable("TF_CONFIG");
   return text == nullptr ? std::nullopt : parse_tf_config(*text).rank();
 }
-
-}  // namespace
 
 std::optional<rules::Where> place_in_script(const Setting& process, const std::string& variable) {
   int best = 0;
@@ -83,7 +82,7 @@ std::vector<rules::Finding> lint_by(const LintRule& rule, const JobSettings& job
     finding.evidence = std::move(complaint.evidence);
     finding.fix = rule.fix;
     if (complaint.process != nullptr) {
-      finding.rank = rank_of(*complaint.process);
+      finding.rank = rank_in_job(*complaint.process);
       finding.where = place_in_script(*complaint.process, complaint.variable);
     } else if (!complaint.variable.empty() && !job.processes.empty()) {
       finding.where = place_in_script(job.processes.front(), complaint.variable);

@@ -47,6 +47,9 @@ std::vector<rules::Finding> lint(const JobSettings& job, LintMode mode);
 // Only the rule of that name; the tests' way in.
 std::vector<rules::Finding> lint_by(const LintRule& rule, const JobSettings& job, LintMode mode);
 
+// As its launcher told it; of a task of TensorFlow, its place among the ranks.
+std::optional<int32_t> rank_in_job(const Setting& process);
+
 // Where the script that started `process` sets `variable`; nothing when it does not.
 std::optional<rules::Where> place_in_script(const Setting& process, const std::string& variable);
 

@@ -1,4 +1,5 @@
 #include "cluster/lint/lint.h"
+#include "cluster/lint/tf_config.h"
 
 #include <gtest/gtest.h>
 
@@ -353,6 +354,17 @@ TEST(tf_config_rules, a_good_one_has_no_finding) {
                    LintMode::kAsked)
                   .empty());
   EXPECT_TRUE(lint(tasks({"{}"}), LintMode::kAsked).empty());
+}
+
+TEST(tf_config_rules, a_task_has_the_place_that_it_has_among_the_ranks) {
+  const std::string cluster = R"("chief": ["a:1"], "worker": ["a:2", "a:3"], "ps": ["a:4"])";
+  const auto rank = [&](const std::string& type, int index) {
+    return parse_tf_config(tf_config(cluster, type, index)).rank();
+  };
+  EXPECT_EQ(rank("chief", 0), 0);
+  EXPECT_EQ(rank("worker", 1), 2);
+  EXPECT_EQ(rank("ps", 0), 3);
+  EXPECT_EQ(rank("evaluator", 0), 4);
 }
 
 TEST(tf_config_rules, one_that_cannot_be_read) {

@@ -44,7 +44,7 @@ void LintWatch::judge(const JobSettings& job) {
 void LintWatch::complete(const JobSettings& job, rules::Finding& finding) const {
   for (const Setting& process : job.processes) {
     if (finding.where) return;
-    const bool is_other = finding.rank && process.rank() != finding.rank;
+    const bool is_other = finding.rank && rank_in_job(process) != finding.rank;
     const Rendezvous* told = is_other ? nullptr : book_.rendezvous(process.pid);
     if (told != nullptr) finding.where = told->where;
   }

@@ -197,6 +197,9 @@ void SettingsBook::take_rendezvous(const store::EventRow& row, const Json& json)
   if (told.world_size > 0) setting.variables["WORLD_SIZE"] = std::to_string(told.world_size);
   if (!address.empty()) setting.variables["MASTER_ADDR"] = address;
   if (!port.empty()) setting.variables["MASTER_PORT"] = port;
+  if (const std::string config = string_or(json, "tf_config", ""); !config.empty()) {
+    setting.variables["TF_CONFIG"] = config;
+  }
   name_setting(setting);
 }
 

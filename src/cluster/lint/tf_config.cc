@@ -38,11 +38,13 @@ std::string read_task(const Json& task, TfConfig& config) {
 
 std::optional<int32_t> TfConfig::rank() const {
   if (index < 0) return std::nullopt;
-  const auto chief = cluster.find("chief");
-  const auto chiefs = static_cast<int32_t>(chief == cluster.end() ? 0 : chief->second.size());
-  if (type == "chief") return static_cast<int32_t>(index);
-  if (type == "worker") return static_cast<int32_t>(index) + chiefs;
-  return std::nullopt;
+  int32_t before = 0;
+  for (const char* job : {"chief", "worker", "ps"}) {
+    if (type == job) break;
+    const auto addresses = cluster.find(job);
+    if (addresses != cluster.end()) before += static_cast<int32_t>(addresses->second.size());
+  }
+  return before + static_cast<int32_t>(index);
 }
 
 std::string TfConfig::task() const {

@@ -16,7 +16,8 @@ struct TfConfig {
   int64_t index = -1;                                       // -1 = none given
   std::string error;                                        // why it cannot be read; "" = it can
 
-  // The position of this task as a rank: chief first, then workers; nothing for others.
+  // The position of this task as a rank: the chief, workers, parameter servers, then any other;
+  // the same as in python/paramedic/adapters/tensorflow/task.py.
   [[nodiscard]] std::optional<int32_t> rank() const;
   [[nodiscard]] std::string task() const;  // "worker:1"
 };

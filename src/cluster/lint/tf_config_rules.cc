@@ -210,7 +210,9 @@ void tf_cluster_differs(const JobSettings& job, const Complain& complain) {
 void tf_loopback_between_hosts(const JobSettings& job, const Complain& complain) {
   const auto tasks = tasks_of(job);
   std::set<std::string> hosts;
-  for (const Task& task : tasks) hosts.insert(task.process->host);
+  for (const Task& task : tasks) {
+    if (!task.process->host.empty()) hosts.insert(task.process->host);
+  }
   for (const Task* task : distinct(tasks)) {
     std::vector<std::string> local;
     size_t remote = 0;

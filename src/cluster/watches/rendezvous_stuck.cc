@@ -281,7 +281,7 @@ class RendezvousStuck : public Watch {
       for (size_t i = 0; i < addresses.size(); ++i) {
         const std::string task = fmt::format("{}:{}", type, i);
         if (type == "evaluator" || ended_well(job, task) || present.contains(task)) continue;
-        if (told_.insert(task).second) tell_task(cluster, type, i, present);
+        if (told_.insert(task).second) tell_task(job, cluster, type, i, present);
       }
     }
   }
@@ -291,7 +291,7 @@ class RendezvousStuck : public Watch {
                        [&](const Setting& process) { return process.name == task; });
   }
 
-  void tell_task(TfConfig cluster, const std::string& type, size_t index,
+  void tell_task(const JobSettings& job, TfConfig cluster, const std::string& type, size_t index,
                  const std::set<std::string>& present) {
     const std::string address = cluster.cluster[type][index];
     cluster.type = type;
@@ -303,6 +303,10 @@ class RendezvousStuck : public Watch {
     finding.confidence = 0.8;
     finding.message = fmt::format("{} ({}) of TF_CONFIG was never started; {} wait for it",
                                   cluster.task(), address, fmt::join(present, ", "));
+    for (const Setting& process : job.processes) {
+      const Rendezvous* told = book_.rendezvous(process.pid);
+      if (told != nullptr && told->where && !finding.where) finding.where = told->where;
+    }
     finding.fix = "start this task, or take it out of the cluster";
     report(std::move(finding), "task");
   }

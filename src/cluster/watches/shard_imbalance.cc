@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "cluster/auto_shard.h"
 #include "cluster/pass_watch.h"
 #include "cluster/shared_samples.h"
 
@@ -19,6 +20,14 @@ constexpr int64_t kSamplesMin = 32;
 class ShardImbalance : public PassWatch {
  public:
   using PassWatch::PassWatch;
+
+  void on_event(const store::EventRow& row) override {
+    PassWatch::on_event(row);
+    const auto given = auto_shard_.take(row);
+    if (auto finding = given ? want_of_files(*given) : std::nullopt) {
+      report(std::move(*finding), "files");
+    }
+  }
 
  protected:
   void on_pass(const Pass& pass) override {
@@ -76,6 +85,7 @@ class ShardImbalance : public PassWatch {
     return low ? counts[0].second : counts[last].second;
   }
 
+  AutoShard auto_shard_;
   std::set<std::string> told_;
 };
 
@@ -86,7 +96,8 @@ WatchEntry shard_imbalance_watch() {
            rules::Severity::kWarning,
            "Ranks read very different numbers of samples",
            "Within an epoch one rank that shares the work reads at least 1.8 times as many samples "
-           "as another one. Under join() it is told as info.",
+           "as another one (under join() it is told as info), or tf.data shares files out and has "
+           "fewer of them than workers.",
            "share the samples out evenly, or weigh each rank's loss by its number of samples",
            {}},
           &make_watch<ShardImbalance>};

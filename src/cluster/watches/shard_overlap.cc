@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "cluster/auto_shard.h"
 #include "cluster/pass_watch.h"
 #include "cluster/shared_samples.h"
 
@@ -70,6 +71,16 @@ std::string names_of(const std::vector<int32_t>& ranks) {
 class ShardOverlap : public PassWatch {
  public:
   using PassWatch::PassWatch;
+
+  void on_event(const store::EventRow& row) override {
+    PassWatch::on_event(row);
+    const auto given = auto_shard_.take(row);
+    auto finding = given ? overlap_of(*given) : std::nullopt;
+    if (!finding) return;
+    // What is read through it says the same once more.
+    const std::string loader = loader_at(finding->where);
+    if (told_.insert(loader).second) report(std::move(*finding), loader);
+  }
 
   // Where a rank never came to tell what it read, the others are judged by themselves.
   void finish() override {
@@ -197,6 +208,14 @@ class ShardOverlap : public PassWatch {
     report(std::move(finding), pass.loader);
   }
 
+  // As the adapters name a loader.
+  static std::string loader_at(const std::optional<rules::Where>& where) {
+    if (!where) return "";
+    const size_t slash = where->file.find_last_of('/');
+    return fmt::format("{}:{}", where->file.substr(slash + 1), where->line);
+  }
+
+  AutoShard auto_shard_;
   std::set<std::string> told_;
 };
 
@@ -209,8 +228,9 @@ WatchEntry shard_overlap_watch() {
            "Ranks that average their gradients read the same samples within an epoch, beyond what "
            "fills the last batches up: the batch is smaller than it seems, and other samples may "
            "be read by nobody. Told by the ids that samplers give, where the ranks' data sets are "
-           "the same, else by the content of the samples. Samplers that draw with replacement, "
-           "ranks that share no gradients, and evaluation are not judged.",
+           "the same, else by the content of the samples; for tf.data also by the policy OFF and a "
+           "source that is the same on all workers. Samplers that draw with replacement, ranks "
+           "that share no gradients, and evaluation are not judged.",
            "give the loader a DistributedSampler with the rank and size of the group that averages "
            "gradients; shard a stream by rank and by worker",
            {}},
