@@ -4,15 +4,17 @@
 JOBS ?= $(shell nproc)
 PYTHON ?= python3.11
 VENV := .venv
+VENV_TF := .venv-tf
 PY := $(VENV)/bin/python
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help build demo test matrix check bench fuzz format wheel packages clean
+.PHONY: help build demo test matrix tensorflow check bench fuzz format wheel packages clean
 help:
 	@echo 'make build   install what is missing, build, leave the command at .venv/bin/paramedic'
 	@echo 'make demo    train three small models under paramedic and show the three reports'
 	@echo 'make test    all tests; ends with "N passed, N failed"'
 	@echo 'make matrix  every job of tests/cluster/matrix: faults between ranks, and healthy jobs'
+	@echo 'make tensorflow  installs what the jobs of tests/tensorflow run in'
 	@echo 'make check   format, lint, types, layers'
 	@echo 'make bench   the figures of docs/benchmarks.md, as ratios measured in one run'
 	@echo 'make fuzz    every fuzzer for FUZZ_SECONDS (60)'
@@ -36,6 +38,17 @@ $(VENV)/.installed: requirements.txt | packages
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements.txt
 	@touch $@
 
+# TensorFlow pins packages of its own, so that it has an environment of its own: only the jobs of
+# tests/tensorflow run in it. tf-keras would pull the full TensorFlow in the place of this one.
+$(VENV_TF)/.installed: requirements-tensorflow.txt | packages
+	@echo "installing TensorFlow into $(VENV_TF) (a minute)"
+	@$(PYTHON) -m venv $(VENV_TF)
+	@$(VENV_TF)/bin/python -m pip install -q --disable-pip-version-check -r requirements-tensorflow.txt
+	@$(VENV_TF)/bin/python -m pip install -q --disable-pip-version-check --no-deps tf-keras==2.21.0
+	@touch $@
+
+tensorflow: $(VENV_TF)/.installed
+
 build: packages $(VENV)/.installed
 	@cmake --preset release -DPARAMEDIC_PYTHON=$(CURDIR)/$(PY) > build-release.log 2>&1 \
 	  || { cat build-release.log; exit 1; }
@@ -46,7 +59,7 @@ build: packages $(VENV)/.installed
 demo: build
 	@$(PY) examples/demo/demo.py
 
-test: build
+test: build tensorflow
 	cmake --preset dev > /dev/null
 	cmake --build --preset dev -j$(JOBS)
 	$(PY) tools/run_tests.py

@@ -2,7 +2,8 @@
 """Runs every test suite and ends with one line: N passed, N failed.
 
 C++: each binary of build/dev/tests (GTest), two at a time. Python: pytest over tests/, which uses
-the release build. `--only NAME` runs the suites whose name contains NAME.
+the release build; jobs of tests/tensorflow run in an environment of their own (make tensorflow).
+`--only NAME` runs the suites whose name contains NAME.
 """
 
 import argparse
@@ -28,6 +29,7 @@ PYTHON_SUITES = {
     "tests/e2e": ["tests/e2e"],
     "tests/diagnose": ["tests/diagnose"],
     "tests/cluster": ["tests/cluster"],
+    "tests/tensorflow": ["tests/tensorflow"],
 }
 
 

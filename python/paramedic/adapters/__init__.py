@@ -11,6 +11,10 @@ FRAMEWORKS = {
     "torch._dynamo": "paramedic.recovery.dynamo",
     "torch.distributed._functional_collectives": "paramedic.adapters.torch.distributed",
     "torch.distributed.fsdp": "paramedic.adapters.torch.distributed",
+    "tensorflow": "paramedic.adapters.tensorflow",
+    "keras.src.optimizers.base_optimizer": "paramedic.adapters.tensorflow",
+    "tf_keras.src.optimizers.optimizer": "paramedic.adapters.tensorflow",
+    "tf_keras.src.optimizers.legacy.optimizer_v2": "paramedic.adapters.tensorflow",
 }
 
 
