@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "cluster/closures.h"
 #include "cluster/ends.h"
 #include "cluster/hang.h"
 
@@ -15,9 +17,12 @@ class HangMissingRank : public HangWatch {
  public:
   using HangWatch::HangWatch;
 
+  void on_event(const store::EventRow& row) override { closures_.take(row); }
+
   void tick(const Moment& moment) override {
     HangWatch::tick(moment);
     look_for_departure();
+    look_for_stuck_worker();
   }
   void finish() override {
     HangWatch::finish();
@@ -52,6 +57,13 @@ class HangMissingRank : public HangWatch {
   }
 
  private:
+  // Of parameter servers: the coordinator waits for what it sent to a worker.
+  void look_for_stuck_worker() {
+    auto finding = closures_.stuck_worker(job());
+    if (!finding || !stuck_told_.insert(*finding->rank).second) return;
+    report(std::move(*finding), "worker");
+  }
+
   // A rank that ended well while the others still needed it: they fail before they wait for long.
   void look_for_departure() {
     if (has_told()) return;
@@ -128,6 +140,8 @@ class HangMissingRank : public HangWatch {
     return finding;
   }
 
+  Closures closures_;
+  std::set<int32_t> stuck_told_;
   bool departure_told_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cluster/closures.h"
 #include "cluster/median.h"
 #include "cluster/neighbours.h"
 #include "cluster/pace.h"
@@ -209,7 +210,9 @@ class Straggler : public Watch {
  public:
   using Watch::Watch;
 
-  void on_event(const store::EventRow& row) override { pace_.on_event(row); }
+  void on_event(const store::EventRow& row) override {
+    if (!pace_.on_event(row)) closures_.take(row);
+  }
   void on_metric(const store::MetricRow& row) override { neighbours_.on_metric(row); }
 
   void tick(const Moment& moment) override {
@@ -217,9 +220,13 @@ class Straggler : public Watch {
     next_look_ns_ = moment.time_ns + kLookEveryNs;
     now_ns_ = moment.time_ns;
     look();
+    look_at_workers();
   }
 
-  void finish() override { look(); }
+  void finish() override {
+    look();
+    look_at_workers();
+  }
 
  private:
   void look() {
@@ -230,6 +237,16 @@ class Straggler : public Watch {
     if (span.ranks.size() < 2 || span.beats < kBeatsMin || span.wall_ms < kSpanMsMin) return;
     if (look_for_work(span) || look_for_contention(span)) return;
     if (const auto turns = turns_in(span)) tell_turns(span, *turns);
+  }
+
+  // Of parameter servers, whose workers wait for nobody.
+  void look_at_workers() {
+    auto finding = closures_.slow_worker();
+    if (!finding) return;
+    const auto [told, is_first] = told_ns_.try_emplace(*finding->rank, now_ns_);
+    if (!is_first && now_ns_ < told->second + kTellEveryNs) return;
+    told->second = now_ns_;
+    report(std::move(*finding));
   }
 
   // More work, or slower work, than the others have.
@@ -360,6 +377,7 @@ class Straggler : public Watch {
   }
 
   Pace pace_;
+  Closures closures_;
   Neighbours neighbours_;
   int64_t seen_ = 0;
   int64_t now_ns_ = 0;

@@ -2,8 +2,8 @@
 
 `calls` (traced functions: steps, and where workers wait), `marks` (what a function does, learned
 while it is traced), `losses`, `strategies` (where processes meet), `inputs` (what workers read),
-`pace` and `stalls`. Only what Python calls is seen: a loop over the data inside of one traced
-function is one step. TensorFlow is not imported by us.
+`closures` (what a coordinator sends), `pace` and `stalls`. Only what Python calls is seen: a loop
+over the data inside of one traced function is one step. TensorFlow is not imported by us.
 """
 
 import sys
@@ -14,6 +14,7 @@ from paramedic.adapters.common.facts import Facts
 from paramedic.adapters.common.source import Source
 from paramedic.adapters.common.stalls import Stalls
 from paramedic.adapters.tensorflow.calls import Calls
+from paramedic.adapters.tensorflow.closures import Closures
 from paramedic.adapters.tensorflow.inputs import Inputs
 from paramedic.adapters.tensorflow.losses import Losses
 from paramedic.adapters.tensorflow.marks import MarkBook
@@ -59,8 +60,9 @@ class Adapter:
         self.losses = Losses(session, source, self.marks)
         self.inputs = Inputs(session, source)
         self.calls.on_trained = self._trained
+        self.closures = Closures(session, self.calls.end_step)
         self.strategies = Strategies(session, source)
-        self.stalls = Stalls(session, source, Watched(session, self.calls))
+        self.stalls = Stalls(session, source, Watched(session, self.calls, self.closures))
         self.strategies.on_begin.append(self.stalls.start)
         self.strategies.on_begin.append(Facts(session, source, self._facts).tell)
 
@@ -71,6 +73,7 @@ class Adapter:
             "strategies": self.strategies.watch,
             "loss": self.losses.watch,
             "data sets": self.inputs.watch,
+            "scheduled functions": self.closures.watch,
         }
         self.session.put_in_place(parts)
         for name in OPTIMIZERS:

@@ -111,7 +111,7 @@ class Calls:
             finally:
                 self._applying -= 1
             if eager and tap.on:
-                self._end_step()
+                self.end_step()
             return result
 
         setattr(owner, name, apply)
@@ -132,7 +132,7 @@ class Calls:
                 self._leave(entry, start, cpu)
             if known.trains:
                 self.on_trained(known.losses, args)
-                self._end_step()
+                self.end_step()
             return result
 
         owner.call_flat = call_flat
@@ -272,8 +272,8 @@ class Calls:
         )
         return number
 
-    def _end_step(self) -> None:
-        """The thread that trains has changed the weights."""
+    def end_step(self) -> None:
+        """The thread that trains has changed the weights, or has sent off what will."""
         try:
             if not self._session.active():
                 return
@@ -287,7 +287,10 @@ class Calls:
         if probe is None:
             return
         self.count += 1
-        self._pace.beat()
+        task = session.task
+        # Workers of parameter servers do not go in step.
+        if task is None or task.world_size == len(task.workers):
+            self._pace.beat()
         if self._step_ns:
             took = now - self._step_ns
             if session.due:

@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional, Tuple
 from paramedic.adapters.common import stalls
 from paramedic.adapters.common.stacks import MAX_LOOKED_AT, phase_of
 from paramedic.adapters.tensorflow.calls import GROUP, Calls
+from paramedic.adapters.tensorflow.closures import Closures
 from paramedic.adapters.tensorflow.session import Session
 
 # Of the innermost frame that is one of these: (part of the file's folder or name, phase).
@@ -26,13 +27,14 @@ _EVALUATIONS = ("evaluate", "predict")
 class Watched(stalls.Watched):
     """The calls of the thread that trains."""
 
-    def __init__(self, session: Session, calls: Calls) -> None:
+    def __init__(self, session: Session, calls: Calls, closures: Closures) -> None:
         self._session = session
         self._calls = calls
+        self._closures = closures
         self._others = -1  # when the stall was first told; -1: none was
 
     def progress(self) -> Tuple[int, ...]:
-        return self._session.step, self._calls.count
+        return self._session.step, self._calls.count, self._closures.count
 
     def begin(self) -> None:
         if self._others < 0:
@@ -42,6 +44,7 @@ class Watched(stalls.Watched):
         self._others = -1
 
     def tell(self, thread: int, frame: Any) -> Dict[str, Any]:
+        self._closures.tell()
         inside, waiting = self._calls.inside, None
         if inside is not None:
             waiting = {"group": GROUP, "sequence": inside[0], "operation": inside[1]}

@@ -14,9 +14,10 @@ from paramedic.adapters.tensorflow.session import Session
 from paramedic.adapters.tensorflow.task import task_of, text_of
 
 # Module of tensorflow.python, class, place of the cluster resolver among its arguments.
+_COORDINATES = "ParameterServerStrategyV2"
 _MAKERS = (
     ("distribute.collective_all_reduce_strategy", "CollectiveAllReduceStrategy"),
-    ("distribute.parameter_server_strategy_v2", "ParameterServerStrategyV2"),
+    ("distribute.parameter_server_strategy_v2", _COORDINATES),
 )
 
 
@@ -80,6 +81,9 @@ class Strategies:
         if not session.open_ring(task.rank, task.world_size):
             return None
         session.shared = True
+        if name == _COORDINATES:
+            # It trains by the hands of others, whom threads of its own serve.
+            session.active()
         session.tell("rendezvous", fields)
         for callback in self.on_begin:
             callback()
