@@ -1,7 +1,8 @@
-// node_swarm PORT NODES RANKS SECONDS FOLDER: simulated nodes of one job, each with its own run
-// folder, ranks and courier, that send to the collector on 127.0.0.1:PORT once a second. They are
-// simulated: one process writes what the agents of so many machines would. Every rank makes five
-// calls a second with the ranks of the same place on all nodes. Prints one line of JSON.
+// node_swarm PORT NODES RANKS SECONDS FOLDER FIRST END: the simulated nodes FIRST to END - 1 of
+// NODES of one job, each with its own run folder, ranks and courier, that send to the collector on
+// 127.0.0.1:PORT once a second. They are simulated: one process writes what the agents of so many
+// machines would. Every rank makes five calls a second with the ranks of the same place on all
+// nodes. Prints one line of JSON.
 
 #include <fmt/format.h>
 
@@ -31,6 +32,8 @@ struct Job {
   int ranks_a_node = 0;
   int seconds = 0;
   std::string folder;
+  int first = 0;
+  int end = 0;
 };
 
 class Node {
@@ -142,7 +145,7 @@ class Node {
 void run_thread(const Job& job, int first, std::atomic<int64_t>& parcels,
                 std::atomic<int64_t>& late_ms) {
   std::vector<std::unique_ptr<Node>> nodes;
-  for (int i = first; i < job.nodes; i += kThreads) {
+  for (int i = job.first + first; i < job.end; i += kThreads) {
     nodes.push_back(std::make_unique<Node>(job, i));
   }
   auto due = std::chrono::steady_clock::now();
@@ -160,8 +163,9 @@ void run_thread(const Job& job, int first, std::atomic<int64_t>& parcels,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) return 2;
-  Job job{std::atoi(argv[1]), std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), argv[5]};
+  if (argc != 8) return 2;
+  Job job{std::atoi(argv[1]), std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), argv[5],
+          std::atoi(argv[6]), std::atoi(argv[7])};
   std::atomic<int64_t> parcels = 0;
   std::atomic<int64_t> late_ms = 0;
   std::vector<std::thread> threads;
