@@ -157,7 +157,11 @@ def check_any(name: str, lines: List[str]) -> Iterator[Breach]:
 
 
 def check_tree(names: List[str]) -> Iterator[Breach]:
-    """What spans files: the architecture page, the goldens of rules."""
+    """What spans files: the architecture page, the goldens of rules, what git ignores."""
+    ignored = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    out = subprocess.run(ignored, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
+    for name in out.splitlines()[:1]:
+        yield Breach(name, 1, "is ignored and yet tracked: git rm -r --cached")
     version = (ROOT / "VERSION").read_text().strip()
     if f'__version__ = "{version}"' not in (ROOT / "python/paramedic/__init__.py").read_text():
         yield Breach("VERSION", 1, f"python/paramedic/__init__.py is not of version {version}")
