@@ -152,9 +152,13 @@ void JobSettings::find_processes(int64_t time_ns, pid_t root_pid, store::RowSink
       if (in_job.insert(child->second.pid).second) found.push_back(child->second);
     }
   }
-  // Parents before their children, so that a child of a rank is known to be one.
   for (const ProcessStat& process : found) parent_of_.try_emplace(process.pid, process.parent);
-  for (const ProcessStat& process : found) look_at(time_ns, process, sink);
+  // Parents before their children, so that a child of a rank is known to be one.
+  std::multimap<size_t, const ProcessStat*> by_depth;
+  for (const ProcessStat& process : found) {
+    by_depth.emplace(ancestors_of(process.pid).size(), &process);
+  }
+  for (const auto& [depth, process] : by_depth) look_at(time_ns, *process, sink);
 }
 
 void JobSettings::look_at(int64_t time_ns, const ProcessStat& process, store::RowSink& sink) {

@@ -77,6 +77,16 @@ TEST_F(JobSettingsTest, a_rank_is_told_once_with_the_line_that_starts_it_but_not
       cluster::HostFacts::from_json(events_.by_kind["host"].back()).names.contains("nowhere"));
 }
 
+TEST_F(JobSettingsTest, a_program_that_carries_a_rank_and_starts_it_is_that_rank) {
+  const std::string variables = words({"RANK=1", "WORLD_SIZE=2"});
+  process(100, 1, words({"bash", path() + "/start.sh"}), words({"PATH=/bin"}));
+  process(1000, 999, words({"python", "train.py"}), variables);
+  process(999, 100, words({"python", "wrapper.py"}), variables);
+  look(10);
+  ASSERT_EQ(events_.by_kind["environment"].size(), 1U);
+  EXPECT_EQ(cluster::Setting::from_json(events_.by_kind["environment"][0]).pid, 999);
+}
+
 TEST_F(JobSettingsTest, the_end_of_a_rank_is_told) {
   process(100, 1, words({"python", "train.py"}), words({"RANK=0", "WORLD_SIZE=2"}));
   look(10);
