@@ -32,7 +32,7 @@ TestDumps::TestDumps(int32_t ranks, bool members_told) {
   }
 }
 
-void TestDumps::group(const std::string& name, std::vector<int32_t> ranks) {
+void TestDumps::group(const std::string& name, const std::vector<int32_t>& ranks) {
   for (const int32_t rank : ranks) {
     dumps_[static_cast<size_t>(rank)].groups.push_back({name, "", ranks, -1, -1});
   }

@@ -14,7 +14,7 @@ class TestDumps {
   // Of `ranks` ranks with the groups of all of them, "0"; `members_told` as NCCL's recorder does.
   explicit TestDumps(int32_t ranks, bool members_told = true);
 
-  void group(const std::string& name, std::vector<int32_t> ranks);
+  void group(const std::string& name, const std::vector<int32_t>& ranks);
   // The next call of the rank in the group; a line of train.py.
   void call(int32_t rank, const std::string& operation, int32_t line, bool completed = true,
             const std::string& group = "0", int64_t size = 64);
