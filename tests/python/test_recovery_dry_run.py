@@ -61,6 +61,41 @@ def test_what_does_more_than_compute_is_not_judged(tmp_path: Path) -> None:
     assert ended["result"] >= 1 and not decider.reasons
 
 
+def test_blocks_that_the_edit_puts_around_the_statement_are_entered_first(tmp_path: Path) -> None:
+    source = """
+    import contextlib
+    shared = []
+    @contextlib.contextmanager
+    def sharing():
+        shared.append(1)
+        yield
+        shared.clear()
+    def f(n):
+        for i in range(n):
+            n = BAD
+        return n
+    result = f(2)
+    """
+    inside = "    with sharing():\n            for i in range(n):\n                n = shared[0]"
+    fixed = source.replace("    for i in range(n):\n            n = BAD", inside)
+    ended, decider = edited(tmp_path, source, fixed)
+    assert ended["result"] == 1 and not decider.reasons
+
+
+def test_what_the_edit_itself_handles_is_no_reason_to_refuse_it(tmp_path: Path) -> None:
+    source = """
+    def f(n):
+        n = BAD
+        return n
+    result = f(2)
+    """
+    handled = (
+        "    try:\n            n = n / 0\n        except ZeroDivisionError:\n            n = 7"
+    )
+    ended, decider = edited(tmp_path, source, source.replace("    n = BAD", handled))
+    assert ended["result"] == 7 and not decider.reasons
+
+
 def _after(work: Callable[[], Any]) -> Any:
     return sandbox.run(lambda: repr(work()))
 

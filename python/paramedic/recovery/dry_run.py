@@ -25,12 +25,22 @@ _NO_MEMORY = "MemoryError"
 def check(plan: Any) -> None:
     """Refuses a plan of an edit whose next statement raises."""
     statement = plan.target.path[-1].statement
-    if plan.target.instead is not None or not _stands_alone(plan, statement):
+    is_next = plan.target.instead is None and not plan.enters_a_block()
+    if not is_next or _may_be_handled(plan.target.path) or not _stands_alone(plan, statement):
         return
     answer = sandbox.run(lambda: _tried(plan, statement))
     if answer is None or answer.startswith((_PASSED, _NO_MEMORY)):
         return
     raise Refused(f"the edited statement was tried on a copy of the process and raises {answer}")
+
+
+def _may_be_handled(path: Any) -> bool:
+    """Whether a `try` around the statement, new or old, may want what it raises."""
+    return any(
+        below.owner is step.statement and below.name == "body" and step.statement.handlers
+        for step, below in zip(path, path[1:])
+        if hasattr(step.statement, "handlers")
+    )
 
 
 def _stands_alone(plan: Any, statement: Any) -> bool:

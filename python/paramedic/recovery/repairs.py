@@ -53,6 +53,10 @@ class Plan:
         bound = sorted(name for name in self._values(None) if name not in cells)
         residual.code_of(self.runtime, self.function, self.target, bound, cells)
 
+    def enters_a_block(self) -> bool:
+        """Whether the continuation first enters a `with` that an edit has put around it."""
+        return len(_entered_withs(self.target.path)) > len(_entered_withs(self.kept))
+
     def commit(self) -> None:
         """Puts the edit into effect."""
         if self.edit is not None:
