@@ -213,14 +213,17 @@ void master_port_busy(const JobSettings& job, const Complain& complain) {
   std::set<int64_t> told;
   for (const Setting& process : job.processes) {
     const HostFacts* facts = job.facts(process.host);
-    // Who has ended holds no port: what listens there now is the next job.
-    if (facts == nullptr || process.last_ns != 0) continue;
+    if (facts == nullptr) continue;
     const bool binds = process.is_launcher() || process.rank().value_or(1) == 0;
     const int64_t port = process.is_launcher() ? parse_launch(process).store_port()
                                                : process.number("MASTER_PORT").value_or(0);
     const auto found = facts->listeners.find(static_cast<int32_t>(port));
     if (!binds || found == facts->listeners.end()) continue;
     const Listener& listener = found->second;
+    // Who has ended holds no port: what came there after him is the next job.
+    if (process.last_ns != 0 && (listener.since_ns == 0 || listener.since_ns >= process.last_ns)) {
+      continue;
+    }
     if (is_related(job, process, listener.pid) || !told.insert(port).second) continue;
     const std::string who = listener.pid == 0
                                 ? "a process that is not of this job"

@@ -264,6 +264,17 @@ TEST(address_rules, a_port_that_a_stranger_holds) {
   }
 }
 
+TEST(address_rules, a_port_that_killed_rank_0_was_held_before_its_end) {
+  JobSettings job = healthy(2);
+  job.processes[0].last_ns = 50;
+  job.hosts[0].listeners[29500] = {77, "nginx", 40};
+  only("master_port_busy", job);
+  for (const int64_t since_ns : {0, 50, 60}) {
+    job.hosts[0].listeners[29500].since_ns = since_ns;
+    EXPECT_TRUE(lint_by(rule("master_port_busy"), job, LintMode::kAsked).empty());
+  }
+}
+
 TEST(network_rules, an_interface_that_does_not_exist) {
   JobSettings job = healthy(4);
   set(job, 1, "GLOO_SOCKET_IFNAME", "ib7");

@@ -58,6 +58,7 @@ struct NetworkInterface {
 struct Listener {
   int32_t pid = 0;  // 0 = not known
   std::string command;
+  int64_t since_ns = 0;  // when it was first seen there; 0 = not known
 };
 
 // What is not known is left out or empty: a rule that needs it says nothing then.

@@ -137,12 +137,21 @@ bool SettingsBook::take(const store::EventRow& row) {
   } else if (row.kind == "rendezvous") {
     take_rendezvous(row, *json);
   } else if (row.kind == "host") {
-    HostFacts facts = HostFacts::from_json(*json);
-    hosts_[facts.host] = std::move(facts);
+    take_host(row, HostFacts::from_json(*json));
   } else if (const auto known = processes_.find(row.origin.pid); known != processes_.end()) {
     known->second.last_ns = row.origin.time_ns;
   }
   return true;
+}
+
+void SettingsBook::take_host(const store::EventRow& row, HostFacts facts) {
+  HostFacts& known = hosts_[facts.host];
+  for (auto& [port, listener] : facts.listeners) {
+    const auto before = known.listeners.find(port);
+    const bool is_same = before != known.listeners.end() && before->second.pid == listener.pid;
+    listener.since_ns = is_same ? before->second.since_ns : row.origin.time_ns;
+  }
+  known = std::move(facts);
 }
 
 void SettingsBook::take_environment(const store::EventRow& row, const Json& json) {

@@ -47,6 +47,7 @@ class SettingsBook {
   [[nodiscard]] const Rendezvous* rendezvous(int32_t pid) const;
 
  private:
+  void take_host(const store::EventRow& row, HostFacts facts);
   void take_environment(const store::EventRow& row, const Json& json);
   void take_rendezvous(const store::EventRow& row, const Json& json);
 
