@@ -57,7 +57,7 @@ def mechanism() -> None:
     firsts = [measured("repairs.py", SHAPES[0], "1")[0] for _ in range(PROCESSES)]
     new = [one for one in repairs if one["is_new"]]
     usual = [one for one in new if one["kind"] != LONG]
-    heads = ("find", "plan", "try", "build", "in all", "raise to go on")
+    heads = ("find", "plan", "build", "in all", "raise to go on")
     print(f"{'ms, p50 / p95':26s} " + " ".join(f"{head:>15s}" for head in heads))
     _parts("at a new place", usual)
     for kind in SHAPES:
@@ -72,7 +72,7 @@ def mechanism() -> None:
 
 
 def _parts(title: str, repairs: List[Dict[str, Any]]) -> None:
-    parts = ("find", "plan", "try", "build")
+    parts = ("find", "plan", "build")
     columns = [[one["parts"].get(part, 0.0) for one in repairs] for part in parts]
     columns.append([sum(one["parts"].values()) for one in repairs])
     columns.append([one["whole"] for one in repairs])

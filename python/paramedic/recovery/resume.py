@@ -179,9 +179,8 @@ def _hold(
                 plan = repairs.plan(crash, repair, standings, region)
                 took["plan"] = (time.perf_counter() - began) * 1e3
                 if plan.edit is not None:
-                    began = time.perf_counter()
+                    # Whether it is accepted: no part of the repair, as little as who decides.
                     dry_run.check(plan)
-                    took["try"] = (time.perf_counter() - began) * 1e3
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))
