@@ -29,6 +29,8 @@ def main():
             average(model, world)
         if step % 50 == 0:
             print(f'rank {rank} step {step} loss {loss.item():.4f}', flush=True)
+    # Else a thread of gloo may drop the last tensor after Python has ended, and abort the process.
+    dist.barrier()
     dist.destroy_process_group()
 
 
