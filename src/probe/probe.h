@@ -292,7 +292,7 @@ typedef struct {
  * here. on_first(): after the first step of a stretch, on_keep(): after each one, or 0; their
  * exceptions end with them. parameter: a function without arguments that answers the one whose
  * gradient is looked at, or 0. session: its attribute `step` is that of the open step. first_ns,
- * last_ns: when the stretch began, and when its last step ended; own_ns: what the first of its
+ * last_ns: when the stretch began, and when its last step ended; own_ns: what the second of its
  * steps took of ours. numbers: a paramedic_numbers. */
 typedef struct {
   uint64_t on_step;
@@ -318,7 +318,7 @@ typedef struct {
   uint64_t numbers;
   uint64_t thread;
   int64_t on;
-  int64_t timed; /* until the first step is over */
+  int64_t timed; /* 2 in the first step, 1 in the second, which is measured */
   int64_t step;
   int64_t last_step; /* the first step that is none of the stretch */
   int64_t end_ns;    /* nor is one that ends later; of CLOCK_MONOTONIC */

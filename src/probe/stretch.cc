@@ -183,11 +183,9 @@ bool take_step(paramedic_stretch& stretch, void* const* arguments) {
     return false;
   }
   stretch.last_ns = now;
-  if (stretch.timed != 0) {
-    stretch.timed = 0;
-    call_if(stretch.on_first);
-    stretch.own_ns += now_ns() - now;
-  }
+  if (stretch.timed == 2) call_if(stretch.on_first);
+  if (stretch.timed == 1) stretch.own_ns += now_ns() - now;
+  if (stretch.timed > 0) stretch.timed--;
   call_if(stretch.on_keep);
   return true;
 }
@@ -196,7 +194,7 @@ bool take_step(paramedic_stretch& stretch, void* const* arguments) {
 
 void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count) {
   paramedic_stretch& stretch = *stretch_of(self);
-  const int64_t start = stretch.timed != 0 ? now_ns() : 0;
+  const int64_t start = stretch.timed == 1 ? now_ns() : 0;
   const bool is_kept = count == 3 && stretch.on != 0 && stretch.thread == this_thread() &&
                        keep_loss(stretch, arguments);
   if (is_kept && start != 0) stretch.own_ns += now_ns() - start;

@@ -132,8 +132,8 @@ class Quick:
         state.steps = state.own_ns = 0
         state.first_ns = state.last_ns = now = perf_counter_ns()
         state.end_ns = now + STRETCH_NS
-        # Of the first step it is measured what it takes of ours, for all of them.
-        state.timed = state.on = 1
+        # Of the second step it is measured what it takes of ours, for all of them.
+        state.timed, state.on = 2, 1
         self.on = True
 
     def leave(self) -> None:
