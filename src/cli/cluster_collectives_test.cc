@@ -1,21 +1,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/test_folder.h"
 #include "cli/golden.h"
-#include "cli/program.h"
+#include "cli/test_call.h"
 
 namespace paramedic::cli {
 namespace {
-
-struct Answer {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
 
 // A folder of dumps, which stands in answers as "dumps".
 class Dumps {
@@ -49,13 +44,10 @@ class Dumps {
   }
 
   Answer ask(bool json = false) const {
-    std::ostringstream out;
-    std::ostringstream err;
-    Console console{out, err, [](const char*) -> const char* { return nullptr; }};
     std::vector<std::string> words{"cluster", "collectives", folder_.path()};
     if (json) words.emplace_back("--json");
-    const int code = run_program(words, console);
-    return {code, named(out.str()), named(err.str())};
+    const Answer answer = call(words);
+    return {answer.code, named(answer.out), named(answer.err)};
   }
 
  private:

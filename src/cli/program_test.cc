@@ -2,30 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/test_folder.h"
 #include "cli/golden.h"
 #include "cli/runs.h"
+#include "cli/test_call.h"
 #include "cluster/cluster.h"
 
 namespace paramedic::cli {
 namespace {
-
-struct Answer {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Answer call(const std::vector<std::string>& words) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Console console{out, err, [](const char*) -> const char* { return nullptr; }};
-  const int code = run_program(words, console);
-  return {code, out.str(), err.str()};
-}
 
 TEST(Program, usage_errors_end_with_2_and_leave_stdout_empty) {
   const std::vector<std::vector<std::string>> wrong = {

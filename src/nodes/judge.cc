@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "cluster/watch.h"
 #include "store/run_folder.h"
 
@@ -49,7 +50,7 @@ uint64_t start_ticks_of_self() {
 store::RunInfo begin_info(const std::string& dir) {
   store::RunInfo info;
   info.dir = dir;
-  info.id = dir.substr(dir.find_last_of('/') + 1);
+  info.id = base_name(dir);
   info.world_size = 0;
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) == 0) info.host = host;

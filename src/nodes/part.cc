@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/path.h"
 
 namespace paramedic::nodes {
 namespace {
@@ -49,10 +50,7 @@ void NodeRows::on_metric(const store::MetricRow& row) {
 }
 
 Part::Part(std::string dir, store::RowSink& sink, double& oom_kills)
-    : dir_(std::move(dir)),
-      node_(dir_.substr(dir_.find_last_of('/') + 1)),
-      tail_(dir_),
-      rows_(sink, oom_kills) {}
+    : dir_(std::move(dir)), node_(base_name(dir_)), tail_(dir_), rows_(sink, oom_kills) {}
 
 void Part::read(int64_t now_ns, int slices_max) {
   if (heard_ns_ == 0) heard_ns_ = now_ns;

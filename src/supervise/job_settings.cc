@@ -136,22 +136,9 @@ void JobSettings::look(int64_t time_ns, pid_t root_pid, store::RowSink& sink) {
 }
 
 void JobSettings::find_processes(int64_t time_ns, pid_t root_pid, store::RowSink& sink) {
-  std::multimap<pid_t, ProcessStat> by_parent;
-  std::vector<ProcessStat> found;
-  std::set<pid_t> in_job;
-  for (const pid_t pid : list_processes(proc_)) {
-    const auto process = read_process(proc_, pid);
-    if (!process) continue;
-    by_parent.emplace(process->parent, *process);
-    const bool is_start = process->pid == root_pid || process->group == root_pid;
-    if (is_start && in_job.insert(pid).second) found.push_back(*process);
-  }
-  for (size_t i = 0; i < found.size() && found.size() < kProcessesMax; ++i) {
-    const auto [first, last] = by_parent.equal_range(found[i].pid);
-    for (auto child = first; child != last; ++child) {
-      if (in_job.insert(child->second.pid).second) found.push_back(child->second);
-    }
-  }
+  // A frozen copy may become the job's process, and its parent is known now.
+  const std::vector<ProcessStat> found =
+      job_processes(proc_, root_pid, {.with_frozen = true, .most = kProcessesMax});
   for (const ProcessStat& process : found) parent_of_.try_emplace(process.pid, process.parent);
   // Parents before their children, so that a child of a rank is known to be one.
   std::multimap<size_t, const ProcessStat*> by_depth;

@@ -18,10 +18,7 @@ namespace {
 
 constexpr size_t kSmallFileBytesMax = 1024 * 1024;
 constexpr const char* kProc = "/proc";
-// Of a job that starts more processes than this, the first ones are looked at.
-constexpr size_t kProcessesMax = 4096;
-// A frozen copy of a process of the job (python/paramedic/recovery/snapshot.py): it shares its
-// memory with the process, which would be counted twice.
+// A frozen copy of a process of the job (python/paramedic/recovery/snapshot.py).
 constexpr const char* kStandbyName = "paramedic-stand";
 
 }  // namespace
@@ -82,19 +79,20 @@ std::vector<pid_t> list_processes(const std::string& proc_root) {
   return pids;
 }
 
-std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_pid) {
+std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_pid,
+                                       const JobProcesses& which) {
   std::multimap<pid_t, ProcessStat> by_parent;
   std::vector<ProcessStat> found;
   std::set<pid_t> known;
   for (const pid_t pid : list_processes(proc_root)) {
     const auto process = read_process(proc_root, pid);
     if (!process) continue;  // it ended meanwhile
-    if (process->name == kStandbyName) continue;
+    if (process->name == kStandbyName && !which.with_frozen) continue;
     by_parent.emplace(process->parent, *process);
     const bool is_start = process->pid == root_pid || process->group == root_pid;
     if (is_start && known.insert(pid).second) found.push_back(*process);
   }
-  for (size_t i = 0; i < found.size() && found.size() < kProcessesMax; ++i) {
+  for (size_t i = 0; i < found.size() && found.size() < which.most; ++i) {
     const auto [first, last] = by_parent.equal_range(found[i].pid);
     for (auto child = first; child != last; ++child) {
       if (known.insert(child->second.pid).second) found.push_back(child->second);

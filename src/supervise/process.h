@@ -35,9 +35,18 @@ std::optional<std::string> read_small_file(const std::string& path);
 // The numbers of all processes under `proc_root`, in no order.
 std::vector<pid_t> list_processes(const std::string& proc_root);
 
+// Which processes of a job are meant.
+struct JobProcesses {
+  // Whether the frozen copies count that recovery keeps of processes: they share their memory.
+  bool with_frozen = false;
+  // Of a job that starts more processes than this, the first ones are looked at.
+  size_t most = 4096;
+};
+
 // The job's first process, its descendants, and its process group, which whoever has lost his
-// parent is still in. Not the frozen copies that recovery keeps of processes.
-std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_pid);
+// parent is still in.
+std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_pid,
+                                       const JobProcesses& which = {});
 
 // The number after `key` at the start of a line ("oom_kill 3", "MemTotal:  16 kB"); nothing when
 // there is no such line.

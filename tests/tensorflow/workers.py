@@ -17,14 +17,12 @@ from typing import Any, Dict, List, NamedTuple, Optional
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "cluster" / "matrix"))
-from matrix import PARAMEDIC, Reader, default_signals, end_all, environment  # noqa: E402, I001
-from matrix import wait_for_end  # noqa: E402
+from matrix import ALWAYS_FINE, PARAMEDIC, Reader, end_all, environment  # noqa: E402, I001
+from matrix import start, wait_for_end  # noqa: E402
 
 PYTHON = ROOT / ".venv-tf" / "bin" / "python"
 SECONDS_MAX = 240
 ENOUGH_SECONDS_MAX = 120
-# A machine that is too small is a true warning about any job of these; it is nobody's fault.
-ALWAYS_FINE = {"cpu_oversubscription"}
 
 Finding = Dict[str, Any]
 Config = Dict[str, Any]
@@ -111,18 +109,7 @@ def run(
     env = environment(token)
     env.update(TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1", PARAMEDIC_DEBUG="1")
     env.update(TF_USE_LEGACY_KERAS="1")
-    running = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=default_signals,
-    )
-    assert running.stdout is not None
-    reader = Reader(running.stdout)
+    running, reader = start(command, folder, env)
     try:
         if until and _seen(reader, until, running):
             wait_for_end(running, 0.1)

@@ -186,6 +186,24 @@ def default_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def start(
+    command: List[str], folder: Path, env: Dict[str, str]
+) -> "Tuple[subprocess.Popen[bytes], Reader]":
+    """Starts a job in a session of its own, and reads what it prints on both outputs."""
+    running = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=default_signals,
+    )
+    assert running.stdout is not None
+    return running, Reader(running.stdout)
+
+
 def run_case(case: Case, work: Path, slow: float = 1.0) -> Outcome:
     """Runs a copy of the case in the new folder `work` and judges what was found.
 
@@ -199,18 +217,8 @@ def run_case(case: Case, work: Path, slow: float = 1.0) -> Outcome:
     env = environment(token)
     place = ["--dir", str(runs)]
     started = time.time()
-    running = subprocess.Popen(
-        [str(PARAMEDIC), "run", "--name", "job", *place, "--", *case.start()],
-        cwd=job,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=default_signals,
-    )
-    assert running.stdout is not None
-    reader = Reader(running.stdout)
+    command = [str(PARAMEDIC), "run", "--name", "job", *place, "--", *case.start()]
+    running, reader = start(command, job, env)
     try:
         ended = wait_for_end(running, case["timeout_s"] * slow)
     finally:

@@ -84,8 +84,11 @@ class Quick:
 
     def note_line(self, caller: Any, line: Line) -> None:
         """Remembers where `backward()` is called from, when that is the user's line itself."""
-        if caller is not None and caller.f_code is line.code:
-            self._lines[id(line.code), caller.f_lasti] = line
+        if caller is None or caller.f_code is not line.code:
+            return
+        key = id(line.code), caller.f_lasti
+        if self._lines.get(key) is not line:
+            self._lines[key] = line
             self._lines_are_set = False
 
     def forget_lines(self) -> None:
