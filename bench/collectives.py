@@ -40,6 +40,9 @@ def main(probe: Path) -> None:
 def _measure() -> None:
     import torch
     import torch.distributed as dist
+
+    group_class, work_class = dist.ProcessGroup, dist.distributed_c10d.Work
+    genuine = group_class.__dict__["allreduce"], work_class.__dict__["wait"]
     from paramedic.adapters import torch as adapter
 
     session = adapter.attach(torch).session
@@ -48,6 +51,10 @@ def _measure() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     tensor = torch.ones(4)
     taps = adapter.attach(torch).distributed.collectives
+    seen = group_class.__dict__["allreduce"], work_class.__dict__["wait"]
+
+    def methods(allreduce: Any, wait: Any) -> None:
+        group_class.allreduce, work_class.wait = allreduce, wait
 
     def call() -> None:
         dist.all_reduce(tensor)
@@ -55,9 +62,9 @@ def _measure() -> None:
     plain: List[float] = []
     extra: List[float] = []
     for _ in range(ROUNDS):
-        taps.on(False)
+        methods(*genuine)
         without = _round(call)
-        taps.on(True)
+        methods(*seen)
         plain.append(without)
         extra.append(_round(call) - without)
     middle, low, high = interval(extra)

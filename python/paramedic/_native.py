@@ -9,11 +9,12 @@ interpreter with a GIL.
 import ctypes
 import os
 import sysconfig
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from paramedic._probe import load
 
 METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
+METH_VARARGS_KEYWORDS = 1 | 2
 
 
 class _MethodDef(ctypes.Structure):
@@ -42,21 +43,24 @@ class Native:
         self._state = state
         self._held: Dict[str, Any] = {}
         self._definitions: List[_MethodDef] = []
+        _made.append(self)
+
+    def function(
+        self, name: str, body: str, flags: int, part: Optional[ctypes.Structure] = None
+    ) -> Callable[..., Any]:
+        """What Python calls `name` and the library `body`; it works on `part` of the structure, or
+        on all of it."""
         new_capsule: Any = ctypes.pythonapi.PyCapsule_New
         new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         new_capsule.restype = ctypes.py_object
-        self._capsule = new_capsule(ctypes.addressof(state), None, None)
-        _made.append(self)
-
-    def function(self, name: str, body: str, flags: int) -> Callable[..., Any]:
-        """What Python calls `name` and the library `body`."""
+        capsule = new_capsule(ctypes.addressof(part or self._state), None, None)
         address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
         definition = _MethodDef(name.encode(), address.value, flags, None)
         self._definitions.append(definition)
         make: Any = ctypes.pythonapi.PyCFunction_NewEx
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         make.restype = ctypes.py_object
-        function: Callable[..., Any] = make(ctypes.addressof(definition), self._capsule, None)
+        function: Callable[..., Any] = make(ctypes.addressof(definition), capsule, None)
         return function
 
     def hold(self, name: str, thing: Any) -> None:

@@ -206,6 +206,8 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
     "paramedic_gate_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_stretch_loss": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_stretch_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_tap_call_method": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
+    "paramedic_tap_wait": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
 }
 
 
@@ -341,6 +343,8 @@ class Probe:
     def __init__(self, library: Any, handle: Any) -> None:
         self._library = library
         self._handle = handle
+        # For native functions, which call the library themselves.
+        self.address = int(handle.value)
         self._scalar_ids: Dict[str, int] = {}
         # Numbers that wait to be written; views of its arrays, so that they are set without ctypes.
         self.numbers = numbers = Numbers(probe=handle)

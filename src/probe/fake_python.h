@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,11 +25,17 @@ struct FakePython {
   std::map<void*, long long> integers;
   std::map<void*, double> floats;
   std::map<void*, void*> types;
+  std::map<void*, std::map<long long, void*>> dicts;  // by what the key is as an integer
+  void* frame = nullptr;                              // that runs
+  void* raises_in = nullptr;  // a function that raises when it is called with a tuple
+  void* error = nullptr;      // that is on its way
+  long long drawn = 0;        // from iterators
   // The attribute of an object that has no members; null: it has none.
   void* any_attribute = nullptr;
   long references = 0;
   ssize_t modules = 5;
-  int none = 0, answer = 0, made = 0;
+  int none = 0, answer = 0, made = 0, number = 0;
+  std::deque<int> tuples, keys;
 };
 
 extern FakePython python;

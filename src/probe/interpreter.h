@@ -11,6 +11,7 @@
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
 [[gnu::weak]] void* PyCapsule_GetPointer(void* capsule, const char* name);
+[[gnu::weak]] void* PyObject_Call(void* function, void* arguments, void* keywords);
 [[gnu::weak]] void* PyObject_CallFunctionObjArgs(void* function, ...);
 [[gnu::weak]] void* PyObject_CallMethodObjArgs(void* object, void* name, ...);
 [[gnu::weak]] void* PyObject_GetAttr(void* object, void* name);
@@ -18,12 +19,23 @@ extern "C" {
 [[gnu::weak]] void* PyObject_GetItem(void* object, void* key);
 [[gnu::weak]] void* PyObject_Type(void* object);
 [[gnu::weak]] ssize_t PyObject_Size(void* object);
+[[gnu::weak]] ssize_t PyObject_Hash(void* object);
+[[gnu::weak]] int PyObject_RichCompareBool(void* first, void* second, int how);
 [[gnu::weak]] void* PySequence_GetItem(void* sequence, ssize_t index);
+[[gnu::weak]] void* PyTuple_Pack(ssize_t count, ...);
+[[gnu::weak]] void* PyIter_Next(void* iterator);
 [[gnu::weak]] ssize_t PyDict_Size(void* dict);
+[[gnu::weak]] int PyDict_SetItem(void* dict, void* key, void* value);
+[[gnu::weak]] int PyDict_DelItem(void* dict, void* key);
+[[gnu::weak]] void PyDict_Clear(void* dict);
+[[gnu::weak]] void* PyDict_GetItemWithError(void* dict, void* key);
+[[gnu::weak]] void* PyEval_GetFrame();
 [[gnu::weak]] void* PyLong_FromLongLong(long long value);
 [[gnu::weak]] long long PyLong_AsLongLong(void* number);
 [[gnu::weak]] double PyFloat_AsDouble(void* number);
 [[gnu::weak]] void PyErr_Clear();
+[[gnu::weak]] void PyErr_Fetch(void** type, void** value, void** traceback);
+[[gnu::weak]] void PyErr_Restore(void* type, void* value, void* traceback);
 [[gnu::weak]] void* PyErr_Occurred();
 [[gnu::weak]] void Py_IncRef(void* object);
 [[gnu::weak]] void Py_DecRef(void* object);
@@ -44,5 +56,36 @@ inline void* new_reference(uint64_t address) {
 
 // Python's number of the calling thread (threading.get_ident).
 inline uint64_t this_thread() { return static_cast<uint64_t>(pthread_self()); }
+
+// A reference that is given back; null after an error, which is cleared.
+class Held {
+ public:
+  explicit Held(void* object) : object_(object) {
+    if (object == nullptr) PyErr_Clear();
+  }
+  ~Held() {
+    if (object_ != nullptr) Py_DecRef(object_);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  void* get() const { return object_; }
+  bool is(uint64_t address) const { return object_ != nullptr && address_of(object_) == address; }
+
+ private:
+  void* object_;
+};
+
+inline void* attribute(void* object, uint64_t name) {
+  return object == nullptr ? nullptr : PyObject_GetAttr(object, object_at(name));
+}
+
+inline bool as_integer(void* number, int64_t& value) {
+  if (number == nullptr) return false;
+  value = PyLong_AsLongLong(number);
+  if (value != -1 || PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
 
 }  // namespace paramedic::probe

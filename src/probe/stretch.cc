@@ -10,6 +10,9 @@
 #include "probe/probe.h"
 
 using paramedic::probe::address_of;
+using paramedic::probe::as_integer;
+using paramedic::probe::attribute;
+using paramedic::probe::Held;
 using paramedic::probe::new_reference;
 using paramedic::probe::object_at;
 using paramedic::probe::this_thread;
@@ -17,29 +20,6 @@ using paramedic::probe::this_thread;
 namespace {
 
 constexpr int kValues = 6;  // of a gradient; a NaN of the pass is in most units of a layer
-
-// A reference that is given back; null after an error, which is cleared.
-class Held {
- public:
-  explicit Held(void* object) : object_(object) {
-    if (object == nullptr) PyErr_Clear();
-  }
-  ~Held() {
-    if (object_ != nullptr) Py_DecRef(object_);
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-
-  void* get() const { return object_; }
-  bool is(uint64_t address) const { return object_ != nullptr && address_of(object_) == address; }
-
- private:
-  void* object_;
-};
-
-void* attribute(void* object, uint64_t name) {
-  return object == nullptr ? nullptr : PyObject_GetAttr(object, object_at(name));
-}
 
 paramedic_stretch* stretch_of(void* capsule) {
   return static_cast<paramedic_stretch*>(PyCapsule_GetPointer(capsule, nullptr));
@@ -49,14 +29,6 @@ int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
-}
-
-bool as_integer(void* number, int64_t& value) {
-  if (number == nullptr) return false;
-  value = PyLong_AsLongLong(number);
-  if (value != -1 || PyErr_Occurred() == nullptr) return true;
-  PyErr_Clear();
-  return false;
 }
 
 bool as_double(void* number, double& value) {

@@ -1,5 +1,6 @@
 """The taps of distributed jobs: they change nothing, and see everything."""
 
+from collections import Counter
 from pathlib import Path
 from typing import List
 
@@ -62,6 +63,35 @@ def test_every_operation_gives_the_same_and_is_recorded_with_its_line(tmp_path: 
             groups = {own.group, other.group}
             assert len(groups) == 1 or all(len(name) > 2 for name in groups)
             assert (own.operation, own.shape) == (other.operation, other.shape)
+
+
+def test_calls_that_are_made_again_and_again_are_recorded_natively_and_none_is_lost(
+    tmp_path: Path,
+) -> None:
+    ranks = both_ways(tmp_path, "repeats.py")
+    for rank in (0, 1):
+        ring = ranks.rings[rank]
+        calls = ring.collectives
+        seen = Counter((call.operation, call.shape, call.asynchronous, call.peer) for call in calls)
+        assert seen == {
+            **{("all_reduce", (size, 2), 0, -1): 61 for size in (1, 2, 3)},
+            ("all_reduce", (4,), 1, -1): 31,
+            ("all_reduce", (2,), 0, -1): 31,  # which the backend refuses
+            **{("broadcast", (4,), 1, root): 16 - root for root in (0, 1)},
+            ("all_gather_into_tensor", (4,), 0, -1): 31,
+            ("all_gather", (1,), 0, -1): 31,
+            **{("reduce", (8,), 0, root): 16 - root for root in (0, 1)},
+        }
+        lines = Counter(call.where.rpartition("/")[2] for call in calls)
+        assert len(lines) == 6
+        assert lines["repeats.py:17 reduced"] == 3 * 61
+        assert sorted(ring.left) == sorted((call.group, call.number) for call in calls)
+        for group in {call.group for call in calls}:
+            numbers = [call.number for call in calls if call.group == group]
+            assert numbers == list(range(len(numbers)))
+        natively = int(ranks.errors[rank].rpartition("recorded natively: ")[2].split()[0])
+        # All but the first ones, and those of groups that are made anew each time.
+        assert natively > 0.6 * (len(calls) + len(ring.left))
 
 
 def test_groups_and_the_rendezvous_are_told(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from conftest import ROOT, probe_path
 from paramedic import _probe
+from paramedic.adapters.torch.distributed import known_calls
 from paramedic.recovery import gate
 
 HEADER = (ROOT / "src" / "probe" / "probe.h").read_text()
@@ -77,6 +78,9 @@ def test_signatures_are_those_of_the_header() -> None:
         (gate.Owner, "paramedic_gate_owner"),
         (gate.Clearer, "paramedic_gate_clearer"),
         (gate.State, "paramedic_gate"),
+        (known_calls.MethodState, "paramedic_tap_method"),
+        (known_calls.CallState, "paramedic_tap_call"),
+        (known_calls.State, "paramedic_tap"),
     ],
 )
 def test_fields_are_those_of_the_header(struct: Any, name: str) -> None:
@@ -88,6 +92,8 @@ def test_numbers_are_those_of_the_headers() -> None:
     assert f"#define PARAMEDIC_MAX_DIMS {_probe.MAX_DIMS}" in HEADER
     for name in ("PIECES", "VALUES", "OWNERS", "CLEARERS"):
         assert f"#define PARAMEDIC_GATE_{name} {getattr(gate, f'MAX_{name}')}\n" in HEADER
+    for name in ("CALLS", "METHODS", "PASSED"):
+        assert f"#define PARAMEDIC_TAP_{name} {getattr(known_calls, f'MAX_{name}')}\n" in HEADER
     for name, number in _probe.DTYPES.items():
         camel = "".join(part.capitalize() for part in name.split("_"))
         assert re.search(rf"k{camel} = {number},", VIEW, flags=re.I), name

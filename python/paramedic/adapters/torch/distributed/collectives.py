@@ -4,8 +4,8 @@ The methods of `ProcessGroup` are replaced, which every function of `torch.distr
 those functions stay what they are, for pickle, for torch.compile and for whoever compares them.
 What C++ calls (the buckets of DDP) is seen by the flight recorder alone.
 
-A call costs two calls of the probe, the walk up to the user's line, and one look into a table of
-the calls that were made before from that line with tensors of that shape.
+The first call from a line with tensors of a shape goes through `_enter`: the walk up to the user's
+line, and a look into a table of calls. The next ones are recorded natively (known_calls).
 """
 
 import functools
@@ -17,6 +17,7 @@ from paramedic import _probe
 from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.distributed.functional import wrap_functional
 from paramedic.adapters.torch.distributed.groups import Group, Groups
+from paramedic.adapters.torch.distributed.known_calls import KnownCalls
 from paramedic.adapters.torch.session import Session
 
 MAX_CALLS = 4096  # different ones; then they are forgotten and made anew
@@ -71,11 +72,15 @@ WAITING_FUNCTIONS = ("send", "recv", "send_object_list", "recv_object_list")
 class Call:
     """A call that can be recorded again and again."""
 
-    __slots__ = ("asynchronous", "code", "group", "group_id", "operation", "pointer", "record")
+    __slots__ = (
+        *("asynchronous", "code", "group", "group_id", "operation", "pointer", "process_group"),
+        "record",
+    )
 
     def __init__(self, record: Any, pointer: Any, group: Group, operation: str, code: Any) -> None:
         self.record = record
         self.pointer = pointer
+        self.process_group = group
         self.group = group.name
         self.group_id = group.id
         self.operation = operation
@@ -102,18 +107,29 @@ class Collectives:
         self._works: Dict[int, Entry] = {}
         # By thread: the call that it is inside of.
         self.inside: Dict[int, Entry] = {}
-        # Calls entered and left so far.
-        self.count = 0
+        self._count = 0
+        self._known: Optional[KnownCalls] = None
+        # By the id of a method: its number among the known calls.
+        self._numbers: Dict[int, int] = {}
         session.on_fork.append(self._reset)
 
     def _reset(self) -> None:
         for table in (self._calls, self._operations, self._sites, self._works, self.inside):
             table.clear()
-        self.count = 0
+        self._count = 0
+        if self._known is not None:
+            self._known.reset()
+
+    @property
+    def count(self) -> int:
+        """Calls entered and left so far."""
+        return self._count + (self._known.count if self._known is not None else 0)
 
     def on(self, on: bool) -> None:
         """Switches recording; for measurements."""
         self._tap.on = on
+        if self._known is not None:
+            self._known.stop()
 
     def calls(self) -> List[Call]:
         """The different calls that were made."""
@@ -121,13 +137,33 @@ class Collectives:
 
     def watch(self, c10d: Any) -> None:
         """Replaces the methods of groups, and the one that waits."""
-        group_class = c10d.ProcessGroup
+        group_class, work_class = c10d.ProcessGroup, c10d.Work
+        # How torch binds a native function to a class; Python has no name for this type.
+        bound: Any = type(work_class.__dict__["wait"])
+        if bound.__name__ == "instancemethod":
+            try:
+                works = (self._works, MAX_WORKS)
+                self._known = KnownCalls(self._session, self._source, works, self.inside)
+            except OSError:
+                pass  # nothing is lost but some microseconds a call
         for name, method in METHODS.items():
             if name in group_class.__dict__:
                 genuine = getattr(group_class, name)
-                setattr(group_class, name, self._wrapped(genuine, method))
-        work_class = c10d.Work
-        work_class.wait = self._wrapped_wait(work_class.wait)
+                usual = self._wrapped(genuine, method)
+                setattr(group_class, name, self._native(bound, genuine, usual, method) or usual)
+        wait = work_class.wait
+        if self._known is not None:
+            work_class.wait = bound(self._known.wait(wait))
+        else:
+            work_class.wait = self._wrapped_wait(wait)
+
+    def _native(self, bound: Any, genuine: Any, usual: Any, method: Method) -> Any:
+        """What stands for a method whose calls can be known; None of others."""
+        if self._known is None or method.point_to_point or method.tensors < 0:
+            return None
+        number, function = self._known.method(genuine, usual, method.tensors, method.root)
+        self._numbers[id(method)] = number
+        return bound(function)
 
     def watch_functional(self, module: Any) -> None:
         """Replaces the functional collectives, which call no method of a group."""
@@ -145,7 +181,7 @@ class Collectives:
             try:
                 entry = enter(group, method, args, kwargs)
             except Exception as error:
-                tap.fail(error)
+                self._fail(error)
             if entry is None:
                 return genuine(group, *args, **kwargs)
             thread = get_ident()
@@ -186,6 +222,11 @@ class Collectives:
 
         return wait
 
+    def _fail(self, error: Exception) -> None:
+        if self._known is not None:
+            self._known.stop()
+        self._tap.fail(error)
+
     def _enter(self, process_group: Any, method: Method, args: Any, kwargs: Any) -> Optional[Entry]:
         group = self._groups.of(process_group)
         if group is None:
@@ -201,11 +242,11 @@ class Collectives:
         if asynchronous is None:
             asynchronous = method.point_to_point and not _waits_itself(frame)
         tensors: Any = args[method.tensors] if len(args) > method.tensors >= 0 else None
-        if type(tensors) is list and len(tensors) == 1:
+        if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
             tensors = tensors[0]
         spot = self._source.frame(frame)
         at = 0 if spot is None else id(spot.f_code) + spot.f_lasti
-        if tensors is None or type(tensors) is list:
+        if tensors is None or isinstance(tensors, (list, tuple)):
             tensor, size = _tensor_of(tensors)
             shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
             key: Any = (at, group.id, method.operation, shape, dtype, peer, asynchronous, size)
@@ -215,6 +256,14 @@ class Collectives:
         call = self._calls.get(key)
         if call is None:
             call = self._make(key, group, spot, _tensor_of(tensors))
+        number = self._numbers.get(id(method))
+        if number is not None and self._known is not None:
+            self._known.start()
+            # Of several tensors there is no one shape that the next call could be known by.
+            if len(key) == 7:
+                root = options.rootRank if method.root else -1
+                looks = (tensor.shape, tensor.dtype, root)
+                self._known.write_down(number, frame, spot, call, looks)
         return self._record(call, next(group.numbers))
 
     def _enter_named(self, name: str, operation: str, tensor: Any) -> Optional[Entry]:
@@ -240,14 +289,14 @@ class Collectives:
         self._leave(entry)
 
     def _record(self, call: Call, number: int) -> Entry:
-        self.count += 1
+        self._count += 1
         session = self._session
         if session.probe is not None:
             session.probe.enter(session.step, number, call.pointer)
         return call, number
 
     def _leave(self, entry: Entry) -> None:
-        self.count += 1
+        self._count += 1
         session = self._session
         if session.probe is not None:
             session.probe.leave(session.step, entry[1], entry[0].group_id)
