@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -45,16 +46,6 @@ std::vector<int32_t> ranks_in_text(std::string_view text) {
   }
   put_in_order(ranks);
   return ranks;
-}
-
-void DumpReader::Entry::clear() {
-  group.clear();
-  description.clear();
-  group_id.clear();
-  collective = transfer = created_ns = 0;
-  record = -1;
-  is_transfer = retired = is_completed = false;
-  site = 0;
 }
 
 Result<FlightDump> DumpReader::read() {
@@ -104,50 +95,96 @@ std::string_view DumpReader::text_or_nothing() {
 
 void DumpReader::read_entry() {
   if (json_.next() != Kind::kObject) return;
-  entry_.clear();
-  name_.clear();
-  dtypes_.clear();
-  sizes_.clear();
-  json_.object([&](std::string_view key) { read_entry_member(key); });
+  // Entries have the same members, and most of their values repeat.
+  const auto changed = [&](size_t number) { read_entry_member(members_[number]); };
+  if (!json_.object_like(layout_, changed)) {
+    entry_ = {};
+    members_.clear();
+    bool is_told_twice = false;
+    json_.object(layout_, [&](std::string_view key) {
+      const Member member = member_of(key);
+      const auto same = std::find(members_.begin(), members_.end(), member);
+      is_told_twice = is_told_twice || (member != Member::kNone && same != members_.end());
+      members_.push_back(member);
+      read_entry_member(member);
+    });
+    if (is_told_twice) layout_.forget();  // which value counts depends on all of them
+  }
   add_entry();
 }
 
-void DumpReader::read_entry_member(std::string_view key) {
-  if (key == "collective_seq_id") {
-    entry_.collective = number_or(0);
-  } else if (key == "p2p_seq_id") {
-    entry_.transfer = number_or(0);
-  } else if (key == "is_p2p") {
-    entry_.is_transfer = is_true();
-  } else if (key == "input_sizes") {
-    read_sizes();
-  } else if (key == "input_dtypes" && json_.next() == Kind::kArray) {
-    json_.array([&] {
-      if (!dtypes_.empty()) dtypes_ += ' ';
-      dtypes_ += text_or_nothing();
-    });
-  } else if (key == "pg_id") {
-    entry_.group_id = std::to_string(number_or(-1));
-  } else if (key == "process_group") {
-    read_group_of_entry();
-  } else if (key == "profiling_name") {
-    name_ = text_or_nothing();
-  } else if (key == "record_id") {
-    const int64_t record = number_or(-1);
-    entry_.record = record <= kRecordMax ? record : -1;
-  } else if (key == "retired") {
-    entry_.retired = is_true();
-  } else if (key == "state") {
-    entry_.is_completed = text_or_nothing() == "completed";
-  } else if (key == "time_created_ns") {
-    entry_.created_ns = number_or(0);
-  } else if (key == "frames" && json_.next() == Kind::kArray) {
-    json_.array([&] { read_frame(); });
+DumpReader::Member DumpReader::member_of(std::string_view key) {
+  static constexpr std::array<std::pair<std::string_view, Member>, 13> kMembers = {
+      {{"collective_seq_id", Member::kCollective},
+       {"p2p_seq_id", Member::kTransfer},
+       {"is_p2p", Member::kIsTransfer},
+       {"input_sizes", Member::kSizes},
+       {"input_dtypes", Member::kDtypes},
+       {"pg_id", Member::kGroupId},
+       {"process_group", Member::kGroup},
+       {"profiling_name", Member::kName},
+       {"record_id", Member::kRecord},
+       {"retired", Member::kRetired},
+       {"state", Member::kState},
+       {"time_created_ns", Member::kCreated},
+       {"frames", Member::kFrames}}};
+  for (const auto& [name, member] : kMembers) {
+    if (name == key) return member;
+  }
+  return Member::kNone;
+}
+
+void DumpReader::read_entry_member(Member member) {
+  switch (member) {
+    case Member::kNone:
+      return;
+    case Member::kCollective:
+      entry_.collective = number_or(0);
+      return;
+    case Member::kTransfer:
+      entry_.transfer = number_or(0);
+      return;
+    case Member::kIsTransfer:
+      entry_.is_transfer = is_true();
+      return;
+    case Member::kSizes:
+      return read_sizes();
+    case Member::kDtypes:
+      return read_dtypes();
+    case Member::kGroupId:
+      entry_.group_id = number_or(-1);
+      entry_.group_at.reset();
+      return;
+    case Member::kGroup:
+      return read_group_of_entry();
+    case Member::kName:
+      entry_.name = text_or_nothing();
+      entry_.call_at.reset();
+      return;
+    case Member::kRecord: {
+      const int64_t record = number_or(-1);
+      entry_.record = record <= kRecordMax ? record : -1;
+      return;
+    }
+    case Member::kRetired:
+      entry_.retired = is_true();
+      return;
+    case Member::kState:
+      entry_.is_completed = text_or_nothing() == "completed";
+      return;
+    case Member::kCreated:
+      entry_.created_ns = number_or(0);
+      return;
+    case Member::kFrames:
+      return read_frames();
   }
 }
 
 // The name, then the description.
 void DumpReader::read_group_of_entry() {
+  entry_.group.clear();
+  entry_.description.clear();
+  entry_.group_at.reset();
   if (json_.next() != Kind::kArray) return;
   size_t at = 0;
   json_.array([&] {
@@ -158,23 +195,41 @@ void DumpReader::read_group_of_entry() {
   });
 }
 
+void DumpReader::read_dtypes() {
+  entry_.dtypes.clear();
+  entry_.call_at.reset();
+  if (json_.next() != Kind::kArray) return;
+  json_.array([&] {
+    if (!entry_.dtypes.empty()) entry_.dtypes += ' ';
+    entry_.dtypes += text_or_nothing();
+  });
+}
+
 void DumpReader::read_sizes() {
+  std::vector<int64_t>& sizes = entry_.sizes;
+  sizes.clear();
+  entry_.call_at.reset();
   if (json_.next() != Kind::kArray) return;
   size_t tensors = 0;
   json_.array([&] {
     if (json_.next() != Kind::kArray || ++tensors > kTensorsMax) return;
-    const size_t count_at = sizes_.size();
-    sizes_.push_back(0);
+    const size_t count_at = sizes.size();
+    sizes.push_back(0);
     json_.array([&] {
       const auto size = json_.integer();
-      if (!size || sizes_[count_at] >= static_cast<int64_t>(kSizesMax)) return;
-      sizes_.push_back(*size);
-      ++sizes_[count_at];
+      if (!size || sizes[count_at] >= static_cast<int64_t>(kSizesMax)) return;
+      sizes.push_back(*size);
+      ++sizes[count_at];
     });
   });
 }
 
 // Frames are innermost first: the first own one is the call's.
+void DumpReader::read_frames() {
+  entry_.site = 0;
+  if (json_.next() == Kind::kArray) json_.array([&] { read_frame(); });
+}
+
 void DumpReader::read_frame() {
   if (json_.next() != Kind::kObject || entry_.site != 0) return;
   store::CallSite frame;
@@ -249,28 +304,43 @@ uint32_t DumpReader::group_named(std::string_view name) {
   return next;
 }
 
+// UINT32_MAX: there are too many.
+uint32_t DumpReader::group_of_entry() {
+  if (entry_.group_at) return *entry_.group_at;
+  const uint32_t group = group_named(entry_.group);
+  if (group == UINT32_MAX) return group;
+  std::string& description = dump_.groups[group].description;
+  if (description.empty()) description = entry_.description;
+  const bool is_numbered =
+      std::find(members_.begin(), members_.end(), Member::kGroupId) != members_.end();
+  if (is_numbered) group_of_id_.insert_or_assign(std::to_string(entry_.group_id), group);
+  entry_.group_at = group;
+  return group;
+}
+
 uint32_t DumpReader::intern_call() {
-  call_key_ = name_;
+  if (entry_.call_at) return *entry_.call_at;
+  call_key_ = entry_.name;
   call_key_ += '\0';
-  call_key_ += dtypes_;
-  for (const int64_t size : sizes_) append_raw(call_key_, size);
-  if (call_key_ == last_call_key_ && !dump_.calls.empty()) return last_call_;
+  call_key_ += entry_.dtypes;
+  for (const int64_t size : entry_.sizes) append_raw(call_key_, size);
   const auto next = static_cast<uint32_t>(dump_.calls.size());
   const auto [known, is_new] = calls_.try_emplace(call_key_, next);
   if (is_new) make_call(dump_.calls.emplace_back());
-  last_call_key_ = call_key_;
-  last_call_ = known->second;
-  return last_call_;
+  entry_.call_at = known->second;
+  return known->second;
 }
 
 void DumpReader::make_call(FlightCall& call) const {
-  const size_t colon = name_.find(':');
-  call.backend = colon == std::string::npos ? "" : name_.substr(0, colon);
-  call.operation = colon == std::string::npos ? name_ : name_.substr(colon + 1);
-  call.dtypes = dtypes_;
-  for (size_t at = 0; at < sizes_.size();) {
-    const auto count = static_cast<std::ptrdiff_t>(sizes_[at]);
-    const auto first = sizes_.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+  const std::string& name = entry_.name;
+  const std::vector<int64_t>& sizes = entry_.sizes;
+  const size_t colon = name.find(':');
+  call.backend = colon == std::string::npos ? "" : name.substr(0, colon);
+  call.operation = colon == std::string::npos ? name : name.substr(colon + 1);
+  call.dtypes = entry_.dtypes;
+  for (size_t at = 0; at < sizes.size();) {
+    const auto count = static_cast<std::ptrdiff_t>(sizes[at]);
+    const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(at) + 1;
     call.input_sizes.emplace_back(first, first + count);
     at += static_cast<size_t>(count) + 1;
   }
@@ -283,14 +353,11 @@ void DumpReader::add_entry() {
   const auto expected = dump_.first_record + static_cast<int64_t>(dump_.entries.size());
   if (entry_.record != expected) dump_.first_record = -1;
   FlightEntry made;
-  made.group = group_named(entry_.group);
+  made.group = group_of_entry();
   if (made.group == UINT32_MAX || dump_.entries.size() >= kDumpEntriesMax) {
     ++dump_.entries_left_out;
     return;
   }
-  std::string& description = dump_.groups[made.group].description;
-  if (description.empty()) description = entry_.description;
-  if (!entry_.group_id.empty()) group_of_id_.insert_or_assign(entry_.group_id, made.group);
   made.call = intern_call();
   made.site = entry_.site;
   made.point_to_point = entry_.is_transfer;

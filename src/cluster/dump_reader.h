@@ -2,6 +2,7 @@
 // Reads the JSON of a flight recorder's dump in one pass. One thread.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,10 +24,27 @@ class DumpReader {
   Result<FlightDump> read();
 
  private:
+  // What is read of an entry; all other members are passed over.
+  enum class Member : uint8_t {
+    kNone,
+    kCollective,
+    kTransfer,
+    kIsTransfer,
+    kSizes,
+    kDtypes,
+    kGroupId,
+    kGroup,
+    kName,
+    kRecord,
+    kRetired,
+    kState,
+    kCreated,
+    kFrames
+  };
   struct Entry {
     std::string group;
     std::string description;
-    std::string group_id;
+    int64_t group_id = -1;
     int64_t collective = 0;
     int64_t transfer = 0;
     int64_t record = -1;
@@ -35,8 +53,12 @@ class DumpReader {
     bool retired = false;
     bool is_completed = false;
     uint32_t site = 0;
-
-    void clear();
+    std::string name;
+    std::string dtypes;
+    std::vector<int64_t> sizes;  // of all tensors, each after how many it has
+    // In the dump, as long as what they are found by stays the same.
+    std::optional<uint32_t> group_at;
+    std::optional<uint32_t> call_at;
   };
   struct Status {
     int64_t last_enqueued = -1;
@@ -44,9 +66,12 @@ class DumpReader {
   };
 
   void read_member(std::string_view key);
+  static Member member_of(std::string_view key);
   void read_entry();
-  void read_entry_member(std::string_view key);
+  void read_entry_member(Member member);
   void read_group_of_entry();
+  void read_dtypes();
+  void read_frames();
   void read_sizes();
   void read_frame();
   void read_config();
@@ -61,6 +86,7 @@ class DumpReader {
   [[nodiscard]] std::string_view text_or_nothing();
 
   uint32_t group_named(std::string_view name);
+  uint32_t group_of_entry();
   uint32_t intern_call();
   void make_call(FlightCall& call) const;
 
@@ -68,12 +94,9 @@ class DumpReader {
   FlightDump dump_;
   bool is_dump_ = false;
   Entry entry_;
-  std::string call_key_;  // all that tells calls apart: name, types, sizes
-  std::string name_;
-  std::string dtypes_;
-  std::vector<int64_t> sizes_;  // of all tensors, each after how many it has
-  uint32_t last_call_ = 0;      // with last_call_key_: calls repeat
-  std::string last_call_key_;
+  JsonLayout layout_;            // of the entry before
+  std::vector<Member> members_;  // of it, in its order
+  std::string call_key_;         // all that tells calls apart: name, types, sizes
   std::map<std::string, uint32_t, std::less<>> groups_;        // by name
   std::unordered_map<std::string, uint32_t> calls_;            // by call_key_
   std::map<std::pair<std::string, int32_t>, uint32_t> sites_;  // by file and line

@@ -1,7 +1,11 @@
 #include "cluster/flight_dump.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
+#include <random>
+#include <tuple>
 
 #include "base/test_folder.h"
 
@@ -91,6 +95,63 @@ TEST(flight_dump, numbers_and_places_that_no_job_has_are_passed_over) {
   EXPECT_EQ(dump->entries.size(), 2U);
   EXPECT_EQ(dump->entries[0].sequence, 0);
   EXPECT_EQ(dump->entries[0].site, 0U);
+}
+
+// Each entry's members, one after another; some repeat those of the entry before.
+std::string random_entries(std::mt19937& random, const std::string& mark) {
+  const std::vector<std::vector<std::string>> members = {
+      {R"("collective_seq_id": 1)", R"("collective_seq_id": 12)", R"("collective_seq_id":"3")"},
+      {R"("input_sizes": [[4, 3]])", R"("input_sizes": [[4, 3], [1]])", R"("input_sizes": 7)"},
+      {R"("input_dtypes": ["Float"])", R"("input_dtypes": ["Float", "Long"])"},
+      {R"("process_group": ["0", "default_pg"])", R"("process_group": ["1", "b"])"},
+      {R"("profiling_name": "gloo:all_reduce")", R"("profiling_name":"nccl:send 0->1" )"},
+      {R"("retired": true)", R"("retired":false)", R"("retired": [true])"},
+      {R"("is_p2p": false)", R"("is_p2p": true)"},
+      {R"("state": "completed")", R"("state": "started")"},
+      {R"("pg_id": 0)", R"("pg_id": "1")", R"("pg_id": 2)"},
+      {R"("frames": [{"filename": "/home/a.py", "line": 4, "name": "f"}])", R"("frames": [])"},
+      {R"("other": {"a": [1, 2]})", R"("other": "b")", R"("state": "completed")"}};
+  const auto below = [&](size_t count) { return random() % count; };
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    text += text.empty() ? "{" : ", {";
+    if (!mark.empty()) text += fmt::format(R"("{}{}": 0, )", mark, i);
+    for (size_t at = 0; at < members.size(); ++at) {
+      if (below(30) == 0) continue;
+      const size_t which = below(3) == 0 ? below(members[at].size()) : 0;
+      text += members[at][which] + ", ";
+    }
+    text += fmt::format(R"("record_id": {}}})", i);
+  }
+  return R"({"entries": [)" + text + R"(], "pg_status": {"1": {"last_enqueued_collective": 3}}})";
+}
+
+TEST(flight_dump, entries_that_look_like_the_one_before_are_read_as_all_others_are) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 first(seed), second(seed);
+    const auto usual = parse(random_entries(first, "").c_str(), "rank_1");
+    // A member that no other entry has: none looks like the one before.
+    const auto unlike = parse(random_entries(second, "x").c_str(), "rank_1");
+    ASSERT_TRUE(usual.ok() && unlike.ok()) << seed;
+    ASSERT_EQ(usual->entries.size(), unlike->entries.size()) << seed;
+    for (size_t i = 0; i < usual->entries.size(); ++i) {
+      const FlightEntry& one = usual->entries[i];
+      const FlightEntry& other = unlike->entries[i];
+      EXPECT_EQ(std::tie(one.group, one.call, one.site, one.sequence, one.completed),
+                std::tie(other.group, other.call, other.site, other.sequence, other.completed))
+          << seed << ' ' << i;
+    }
+    ASSERT_EQ(usual->calls.size(), unlike->calls.size());
+    for (size_t i = 0; i < usual->calls.size(); ++i) {
+      EXPECT_EQ(usual->calls[i].operation, unlike->calls[i].operation);
+      EXPECT_EQ(usual->calls[i].dtypes, unlike->calls[i].dtypes);
+      EXPECT_EQ(usual->calls[i].input_sizes, unlike->calls[i].input_sizes);
+    }
+    for (size_t i = 0; i < usual->groups.size(); ++i) {
+      EXPECT_EQ(usual->groups[i].description, unlike->groups[i].description);
+      EXPECT_EQ(usual->groups[i].last_enqueued, unlike->groups[i].last_enqueued);
+    }
+  }
 }
 
 TEST(flight_dump, the_rank_is_read_off_any_usual_name) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <system_error>
@@ -9,9 +11,17 @@
 namespace paramedic::cluster {
 namespace {
 
-bool is_number_character(char c) {
-  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
-}
+constexpr auto kNumberCharacters = [] {
+  std::array<bool, 256> of_number{};
+  for (const char c : std::string_view("0123456789-+.eE")) {
+    of_number[static_cast<unsigned char>(c)] = true;
+  }
+  return of_number;
+}();
+
+bool is_number_character(char c) { return kNumberCharacters[static_cast<unsigned char>(c)]; }
+
+constexpr size_t kDigitsMax = 19;  // that an uint64_t holds, whatever they are
 
 void append_utf8(std::string& out, uint32_t code) {
   if (code < 0x80) {
@@ -36,13 +46,6 @@ void append_utf8(std::string& out, uint32_t code) {
 void JsonCursor::fail(const char* what) {
   if (error_.empty()) error_ = fmt::format("{} at offset {}", what, at_);
   at_ = text_.size();
-}
-
-void JsonCursor::white() {
-  while (at_ < text_.size() &&
-         (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
-    ++at_;
-  }
 }
 
 JsonCursor::Kind JsonCursor::next() {
@@ -106,6 +109,13 @@ bool JsonCursor::goes_on(char end) {
   --depth_;
   (void)expect(end);
   return false;
+}
+
+bool JsonCursor::remember(JsonLayout& layout, size_t key_at, size_t value_at) const {
+  if (layout.members_.size() >= JsonLayout::kMembersMax) return false;
+  layout.members_.push_back(
+      {text_.substr(key_at, value_at - key_at), text_.substr(value_at, at_ - value_at)});
+  return true;
 }
 
 std::string_view JsonCursor::string(std::string& scratch) {
@@ -181,6 +191,18 @@ std::optional<int64_t> JsonCursor::integer() {
   if (next() != Kind::kNumber) {
     skip();
     return std::nullopt;
+  }
+  // Most are neither negative nor too large, and stand before something else than a number.
+  uint64_t digits = 0;
+  size_t behind = at_;
+  const size_t last = std::min(text_.size(), at_ + kDigitsMax);
+  for (; behind < last && text_[behind] >= '0' && text_[behind] <= '9'; ++behind) {
+    digits = digits * 10 + static_cast<uint64_t>(text_[behind] - '0');
+  }
+  const bool is_short = behind > at_ && behind < text_.size() && digits <= INT64_MAX;
+  if (is_short && !is_number_character(text_[behind])) {
+    at_ = behind;
+    return static_cast<int64_t>(digits);
   }
   int64_t value = 0;
   const char* begin = text_.data() + at_;

@@ -1,14 +1,32 @@
 #pragma once
-// Reads JSON text from front to back without making values of it: at a gigabyte a second, where a
+// Reads JSON text from front to back without making values of it: at gigabytes a second, where a
 // document of the dumps of 10,000 ranks would take minutes. What is malformed is an error with its
 // offset; bytes within strings are not checked to be UTF-8. One thread.
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace paramedic::cluster {
+
+// How the last one of many objects looked that mostly look alike.
+class JsonLayout {
+ public:
+  static constexpr size_t kMembersMax = 64;  // of an object that is remembered
+
+  void forget() { members_.clear(); }
+
+ private:
+  friend class JsonCursor;
+  struct Member {
+    std::string_view key;    // all before the value: `"name": `
+    std::string_view value;  // behind it in the text
+  };
+  std::vector<Member> members_;  // empty: none is remembered
+};
 
 class JsonCursor {
  public:
@@ -32,6 +50,57 @@ class JsonCursor {
       if (!expect(':')) return;
       value(key, member);
     } while (goes_on('}'));
+  }
+  // The same, and remembers how the object looks.
+  template <typename Member>
+  void object(JsonLayout& layout, const Member& member) {
+    layout.members_.clear();
+    if (!open('{', '}')) return;
+    bool is_plain = true;
+    do {
+      const size_t key_at = at_;
+      const std::string_view key = string(key_);
+      if (!expect(':')) return;
+      white();
+      const size_t value_at = at_;
+      value(key, member);
+      is_plain = is_plain && remember(layout, key_at, value_at);
+    } while (goes_on('}'));
+    if (!is_plain) layout.members_.clear();
+  }
+  // The next object, when it has the members of the one that `layout` remembers: calls
+  // `changed(number)` for each whose value is another one than then. False, and nothing is passed,
+  // when it has others; what `changed` was told then is void.
+  template <typename Changed>
+  bool object_like(JsonLayout& layout, const Changed& changed) {
+    const size_t begin = at_;
+    const auto is_next = [&](char c) { return at_ < text_.size() && text_[at_] == c; };
+    if (layout.members_.empty() || depth_ >= kDepthMax || !is_next('{')) return false;
+    ++at_;
+    ++depth_;
+    for (size_t i = 0; i < layout.members_.size(); ++i) {
+      JsonLayout::Member& member = layout.members_[i];
+      const char end = i + 1 < layout.members_.size() ? ',' : '}';
+      if (!passes(member, end)) {
+        if (!text_.substr(at_).starts_with(member.key)) break;
+        member.key = text_.substr(at_, member.key.size());
+        at_ += member.key.size();
+        const size_t value_at = at_;
+        value([&] { changed(i); });
+        member.value = text_.substr(value_at, at_ - value_at);
+        white();
+        if (!is_next(end)) break;
+      }
+      ++at_;
+      if (end == '}') {
+        --depth_;
+        return true;
+      }
+    }
+    if (!error_.empty()) return true;
+    at_ = begin;
+    --depth_;
+    return false;
   }
   // The same for the items of an array: `item()`.
   template <typename Item>
@@ -70,7 +139,25 @@ class JsonCursor {
     if (at_ == before) skip();
   }
 
-  void white();
+  void white() {
+    // No white space lies above it.
+    while (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) <= ' ' &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
+      ++at_;
+    }
+  }
+  // Passes a member that is as it was, up to the `end` behind it.
+  bool passes(const JsonLayout::Member& member, char end) {
+    const char* rest = text_.data() + at_;
+    const size_t bytes = member.key.size() + member.value.size();
+    if (text_.size() - at_ <= bytes || rest[bytes] != end) return false;
+    // Both stand in one piece where they were read.
+    if (std::memcmp(rest, member.key.data(), bytes) != 0) return false;
+    at_ += bytes;
+    return true;
+  }
+  // False: the object has too many members.
+  bool remember(JsonLayout& layout, size_t key_at, size_t value_at) const;
   bool open(char begin, char end);
   bool expect(char wanted);
   // Passes a comma; false at `end`, which is passed too.
