@@ -241,7 +241,7 @@ program(
     """,
 )
 program(
-    "comprehensions_and_lambdas_are_retried_with_their_statement",
+    "comprehensions_are_retried_with_their_statement_and_lambdas_go_on",
     """
     def f():
         double = lambda x: x * 2 * flaky()

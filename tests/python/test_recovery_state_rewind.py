@@ -433,7 +433,7 @@ def test_a_rollback_finds_weights_that_are_finite(
     def iteration(x: torch.Tensor) -> None:
         own.mark(LOOP)
         optimizer.zero_grad()
-        net(x).sum().backward()
+        net(x + 0 * torch.rand(1)).sum().backward()
         optimizer.step()
 
     def is_sound() -> bool:
@@ -446,8 +446,11 @@ def test_a_rollback_finds_weights_that_are_finite(
     # GIVEN one bad iteration WHEN it is known as it began THEN that is it
     iteration(bad)
     assert not is_sound()
+    used_up = torch.get_rng_state()
     assert own.roll_back(crash_of(Once()), LOOP) == "weights as at the start of the iteration"
     assert is_sound()
+    # and the same random numbers do not make the same bad data again
+    assert torch.equal(torch.get_rng_state(), used_up)
     # GIVEN two WHEN the second began it was too late THEN an older copy is taken
     iteration(bad)
     iteration(bad)

@@ -22,13 +22,32 @@ _PASSED = "passed"
 _NO_MEMORY = "MemoryError"
 
 
-def check(plan: Any) -> None:
-    """Refuses a plan of an edit whose next statement raises."""
-    statement = plan.target.path[-1].statement
-    is_next = plan.target.instead is None and not plan.enters_a_block()
-    if not is_next or _may_be_handled(plan.target.path) or not _stands_alone(plan, statement):
+def checked(plan: Any) -> Any:
+    """The plan of an edit, or the one that goes on at an earlier statement which it changes.
+
+    Raises:
+        Refused: the next statement raises.
+    """
+    try:
+        _check(plan)
+        return plan
+    except Refused:
+        earlier = plan.otherwise()
+        if earlier is None:
+            raise
+        _check(earlier)
+        return earlier
+
+
+def _check(plan: Any) -> None:
+    last = plan.target.path[-1].statement
+    statements = plan.tried or [last]
+    is_next = plan.target.instead is None and not plan.enters_a_block() and not plan.rewinds
+    if not is_next or _may_be_handled(plan.target.path):
         return
-    answer = sandbox.run(lambda: _tried(plan, statement))
+    if not all(_stands_alone(plan, one) for one in statements):
+        return
+    answer = sandbox.run(lambda: _tried(plan, statements))
     if answer is None or answer.startswith((_PASSED, _NO_MEMORY)):
         return
     raise Refused(f"the edited statement was tried on a copy of the process and raises {answer}")
@@ -57,18 +76,19 @@ def _stands_alone(plan: Any, statement: Any) -> bool:
     return True
 
 
-def _tried(plan: Any, statement: Any) -> str:
-    """In the copy: runs the statement in the new version; how it ended."""
+def _tried(plan: Any, statements: List[ast.stmt]) -> str:
+    """In the copy: runs the statements in the new version; how that ended."""
     plan.commit()
-    node = copy.deepcopy(statement)
-    if isinstance(node, ast.Return):
-        node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
-    ast.fix_missing_locations(node)
+    body: List[ast.stmt] = []
+    for statement in statements:
+        node = copy.deepcopy(statement)
+        if isinstance(node, ast.Return):
+            node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+        body.append(ast.fix_missing_locations(node))
     frame = plan.standing.frame
     # One scope, so that a comprehension sees the locals too.
     scope: Dict[str, Any] = {**frame.f_globals}
     scope.update((name, value) for name, value in frame.f_locals.items() if name[0] != ".")
-    body: List[ast.stmt] = [node]
     code = compile(ast.Module(body, []), plan.runtime.file, "exec", dont_inherit=True)
     try:
         exec(code, scope)

@@ -70,6 +70,21 @@ class Edit:
             return one.is_changed(standing.function.qualname)
         return False
 
+    def names(self) -> Set[str]:
+        """Of the functions whose text it changes."""
+        return {function.name for one in self.files for function in one.changed}
+
+    def changes_only(self, standing: Standing) -> bool:
+        """Whether nothing is edited but the function in which `standing` stands."""
+        if self.unloaded or len(self.files) != 1 or standing.function.kind == "module":
+            return False
+        one = self.files[0]
+        changed = [function.qualname for function in one.changed]
+        is_own = one.after.file == standing.runtime.file
+        return (
+            is_own and changed == [standing.function.qualname] and not (one.added or top_level(one))
+        )
+
     def install(self) -> None:
         """Puts the edit into effect."""
         for file, data in self.unloaded.items():

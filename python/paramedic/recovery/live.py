@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Set
@@ -11,7 +12,7 @@ from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.residual import INNER
 from paramedic.recovery.runtime import Runtime, note
-from paramedic.recovery.source import FUNCTIONS, Function
+from paramedic.recovery.source import FUNCTIONS, LAMBDA, Function
 from paramedic.recovery.transform import Transform, compiled, without_lines
 
 
@@ -74,7 +75,8 @@ def swap(one: Any) -> None:
             function = _of_several(one, live.__code__, same)
         try:
             live.__code__ = code_of(one.after, function, live.__code__.co_freevars)
-            _defaults(live, one, function)
+            if function.name != LAMBDA:
+                _defaults(live, one, function)
             found.add(function.qualname)
         except Exception as error:
             note(f"the edit of {function.qualname}", error)
@@ -101,6 +103,9 @@ def _of_several(one: Any, code: types.CodeType, same: List[Function]) -> Functio
     """A property's getter and setter have one name: told apart by their order."""
     runtime = runtime_of.of_code(code) or one.before
     before = [f for f in runtime.source.functions if f.qualname == code.co_qualname]
+    if code.co_name == LAMBDA:
+        at = before.index(runtime.source.of_code(code))
+        return same[min(at, len(same) - 1)]
     for at, function in enumerate(before):
         node: Any = function.node
         if code.co_firstlineno in (function.code.co_firstlineno, node.lineno):
@@ -142,6 +147,21 @@ def code_of(runtime: Runtime, function: Function, free: Any) -> types.CodeType:
     code = _named(compiled(tree, source.file, source.code.co_flags), ".factory")
     code = runtime_of.place(_named(code, INNER), runtime)
     return code.replace(co_name=function.name, co_qualname=function.qualname)
+
+
+def of_lambda(runtime: Runtime, code: types.CodeType) -> Optional[types.CodeType]:
+    """The transformed code of a lambda; None where it is to stay as it is."""
+    function = runtime.source.of_code(code)
+    outer = function
+    while outer is not None:
+        if outer.left_alone:
+            return None
+        outer = outer.outer
+    if function is None:
+        return None  # not one of the file, but of a barrier
+    made = code_of(runtime, function, code.co_freevars)
+    runtime.lambdas.append(made)
+    return made
 
 
 def _without_defaults(arguments: ast.arguments) -> ast.arguments:
@@ -189,6 +209,11 @@ def _functions(file: str, wanted: Dict[str, Function]) -> Iterator[types.Functio
         for one in runtime.functions():
             code = one.__code__
             if code.co_filename == file and code.co_qualname in wanted:
+                yield one
+        # Nobody has told of lambdas: tens of milliseconds in a process with torch.
+        codes = [one for one in runtime.lambdas if one.co_qualname in wanted]
+        for one in gc.get_referrers(*codes) if codes else ():
+            if isinstance(one, types.FunctionType):
                 yield one
 
 

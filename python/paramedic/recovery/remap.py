@@ -11,7 +11,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any, List, Optional, Tuple
 
-from paramedic.recovery.source import Function, Path, Source, Step, blocks_of, own_text
+from paramedic.recovery.source import LAMBDA, Function, Path, Source, Step, blocks_of, own_text
 
 MIN_RATIO = 0.6  # of two statements' texts, for one to be taken for an edited form of the other
 
@@ -33,6 +33,8 @@ def counterpart(before: Source, function: Function, now: Source) -> Optional[Fun
         return function
     same = [one for one in before.functions if one.qualname == function.qualname]
     found = [one for one in now.functions if one.qualname == function.qualname]
+    if function.name == LAMBDA and len(found) != len(same):
+        return None  # nothing tells which of them it is
     at = next(i for i, one in enumerate(same) if one is function)
     if at < len(found):
         return found[at]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import types
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from paramedic.recovery import contexts, edit, iterators, names, remap, remedies, residual
+from paramedic.recovery import affected, contexts, edit, iterators, names, remap, remedies, residual
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.crash import Crash, Refused, Repair
 from paramedic.recovery.residual import HANDLED, PENDING, VALUE, Target
@@ -43,6 +43,10 @@ class Plan:
     edit: Optional[edit.Edit] = None
     values: Dict[str, Any] = field(default_factory=dict)  # to be set first
     skips: bool = False  # the failed iteration is left
+    rewinds: bool = False  # what the iteration changed has been put back
+    # Where an edit's next statement would only raise again: the plan that goes on before it.
+    otherwise: Callable[[], Optional[Plan]] = lambda: None
+    tried: List[ast.stmt] = field(default_factory=list)  # what an edit's trial runs
 
     def check(self) -> None:
         """Raises Refused where the continuation cannot be built."""
@@ -202,21 +206,21 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
     crashed = standings[-1]
     repair = remedies.prepare(crash, repair, crashed.frame if crashed.at_header() else None)
     if repair.kind == "edit":
-        found = _edited(repair, standings)
+        found = _edited(crash, repair, standings, region)
     elif repair.kind == "skip":
         found = _skipped(crash, repair, standings)
     elif repair.kind == "rewind":
-        found = _rewound(crash, repair, standings)
+        found = _rewound(crash, standings)
     elif repair.kind == "rollback":
         found = _rolled_back(crash, repair, standings)
     elif repair.kind == "return":
         found = _returned(repair, standings)
     elif repair.kind == "action":
         values = _act(repair, standings)
-        found = _retried(crash, crashed)
+        found = _retried(crash, standings)
         found.values = values
     elif repair.kind == "retry":
-        found = _retried(crash, _chosen(repair, standings))
+        found = _retried(crash, _up_to_chosen(repair, standings))
     else:
         raise Refused(f"there is no repair of kind {repair.kind!r}")
     if repair.at is not None:
@@ -272,10 +276,11 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
     return found
 
 
-def _retried(crash: Crash, standing: Standing) -> Plan:
+def _retried(crash: Crash, standings: List[Standing]) -> Plan:
+    standing = standings[-1]
     if _repeats_badly(crash, standing):
         # Run again it would add to gradients, or to weights, that are half done.
-        return _rewound(crash, Repair("rewind"), [standing])
+        return _rewound(crash, standings)
     return _stay(standing, standing.path)
 
 
@@ -317,14 +322,19 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
     raise Refused("there is no loop around the crash whose next iteration could be taken")
 
 
-def _rewound(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
+def _rewound(crash: Crash, standings: List[Standing], made: Optional[edit.Edit] = None) -> Plan:
     standing, depth, is_training = _loop_to_rewind(standings)
     if is_training:
         rewinder = _rewinder()
         if rewinder is None:
             raise Refused("nothing keeps what an iteration changes")
         rewinder.put_back(crash, _number(standing, depth))
-    return _stay(standing, _iteration_start(standing, depth))
+    start = _iteration_start(standing, depth)
+    if made is None:
+        return _stay(standing, start)
+    found = _in_version(standing, start, made.runtime_of(standing.runtime.file))
+    found.edit, found.rewinds = made, True
+    return found
 
 
 def _rolled_back(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
@@ -335,8 +345,9 @@ def _rolled_back(crash: Crash, repair: Repair, standings: List[Standing]) -> Pla
     if rewinder is None or not is_training:
         raise Refused("there is no iteration of a training around the crash")
     factor = float(options.get("rate_factor", 1.0))
-    options["done"] = rewinder.roll_back(crash, _number(standing, depth), factor)
-    if not options.get("skip_data", True):
+    again = not options.get("skip_data", True)
+    options["done"] = rewinder.roll_back(crash, _number(standing, depth), factor, again)
+    if again:
         return _stay(standing, _iteration_start(standing, depth))
     # The state is that from before the data which did the harm; on with the next.
     found = _stay(standing, _iteration_start(standing, depth), "continue")
@@ -380,14 +391,14 @@ def _rewinder() -> Any:
         return None
 
 
-def _chosen(repair: Repair, standings: List[Standing]) -> Standing:
+def _up_to_chosen(repair: Repair, standings: List[Standing]) -> List[Standing]:
     if not -len(standings) <= repair.frame < len(standings):
         raise Refused(f"there are {len(standings)} frames, none with number {repair.frame}")
-    return standings[repair.frame]
+    return standings[: repair.frame % len(standings) + 1]
 
 
 def _returned(repair: Repair, standings: List[Standing]) -> Plan:
-    standing = _chosen(repair, standings)
+    standing = _up_to_chosen(repair, standings)[-1]
     if standing.function.kind == "module":
         raise Refused("a module's body cannot return a value")
     value = names.evaluate(standing, repair.value or "None")
@@ -398,7 +409,7 @@ def _returned(repair: Repair, standings: List[Standing]) -> Plan:
 
 def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
     """Runs code in a frame; what it binds in the crashed frame, for the continuation."""
-    standing = _chosen(repair, standings)
+    standing = _up_to_chosen(repair, standings)[-1]
     values = names.execute(standing, repair.code or "")
     if standing is standings[-1]:
         return values
@@ -406,12 +417,35 @@ def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
     return {}
 
 
-def _edited(repair: Repair, standings: List[Standing]) -> Plan:
+def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     made = edit.prepare(repair.patch or "", standings[-1].runtime.file)
     standing = made.frame_to_go_on(standings)
+    if standing is standings[-1] and repair.at is None and _repeats_badly(crash, standing):
+        # What the backward pass works on was made by the code as it was.
+        return _rewound(crash, standings, made)
     runtime = made.runtime_of(standing.runtime.file)
     found = _in_version(standing, standing.path, runtime)
     found.edit = made
+    moved = remap.follow(standing.runtime.source, standing.function, standing.path, runtime.source)
+    if moved is None or moved.after or repair.at is not None:
+        return found
+
+    def otherwise() -> Optional[Plan]:
+        path = affected.earlier(standing.function, moved, made.names())
+        if path is None:
+            return None
+        before = _from(standing, runtime, moved.function, path)
+        before.edit = made
+        before.in_place = standing is standings[-1] and before.region == region
+        if path[-1].block is moved.path[-1].block:
+            before.tried = path[-1].block[path[-1].at : moved.path[-1].at + 1]
+        return before
+
+    # The failing statement is as it was, and so is all that it could call; or it wants more.
+    fails_again = not moved.changed and made.changes_only(standing)
+    if fails_again or affected.lacks_a_name(moved, standing.values()):
+        return otherwise() or found
+    found.otherwise = otherwise
     return found
 
 

@@ -180,7 +180,7 @@ def _hold(
                 took["plan"] = (time.perf_counter() - began) * 1e3
                 if plan.edit is not None:
                     # Whether it is accepted: no part of the repair, as little as who decides.
-                    dry_run.check(plan)
+                    plan = dry_run.checked(plan)
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))

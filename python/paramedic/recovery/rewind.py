@@ -171,17 +171,26 @@ class IterationRewinder:
         self._loops.discard(loop)
         self._gate.let_go("loop")
 
-    def put_back(self, crash: Crash, loop: int = 0) -> None:
+    def put_back(self, crash: Crash, loop: int = 0, again: bool = True) -> None:
         """Undoes what happened since the mark of `loop`; raises Refused and changes nothing where
-        that cannot be exact."""
+        that cannot be exact.
+
+        Args:
+            crash: of an iteration of `loop`.
+            loop: the number of its marks.
+            again: the iteration is run again. Where the next one follows, random numbers stay used
+                up: a batch that they made would come again.
+        """
         self._check_mark(loop)
-        self._random.check()
+        if again:
+            self._random.check()
         self._buffers.check()
         self._check_weights()
         try:
             self._put_back_weights()
             self._buffers.put_back()
-            self._random.put_back()
+            if again:
+                self._random.put_back()
         except Exception as error:
             raise Refused(
                 f"putting back failed half-way: {type(error).__name__}: {error}"
@@ -198,7 +207,9 @@ class IterationRewinder:
         if self._stale and self._torch is not None:
             raise Refused("an optimizer was made so recently that its model is not known yet")
 
-    def roll_back(self, crash: Crash, loop: int, rate_factor: float = 1.0) -> str:
+    def roll_back(
+        self, crash: Crash, loop: int, rate_factor: float = 1.0, again: bool = False
+    ) -> str:
         """Gives weights and optimizer state finite values that they had before: at the start of the
         iteration if those are known and finite, else some iterations ago. Answers which.
 
@@ -206,12 +217,13 @@ class IterationRewinder:
             crash: of an iteration of `loop`.
             loop: see `put_back`.
             rate_factor: learning rates are multiplied by this.
+            again: see `put_back`.
         """
         self.check_exchanged()
         weights = [w for owned in self._owned.values() for w in owned.weights.parameters()]
         done, reason = "weights as at the start of the iteration", ""
         try:
-            self.put_back(crash, loop)
+            self.put_back(crash, loop, again)
             if not all_finite(weights):
                 reason = "the weights were not finite any more when the iteration began"
         except Refused as refused:

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from paramedic.recovery import contexts, marks
-from paramedic.recovery.source import RUNTIME, Source
+from paramedic.recovery.source import LAMBDA, RUNTIME, Source
 
 TOKEN = object()  # the first item of a loop that is entered again
 
@@ -67,6 +67,7 @@ class Runtime:
         self._load = load
         self._source: Optional[Source] = None
         self._functions: List[weakref.ref[types.FunctionType]] = []
+        self.lambdas: List[types.CodeType] = []  # of which nobody knows the functions
         self._prune_at = 256
 
     def __reduce__(self) -> Any:
@@ -264,14 +265,27 @@ def missing(file: str) -> Source:
 
 
 def place(code: types.CodeType, runtime: Runtime) -> types.CodeType:
-    """Puts the runtime among the constants of `code` and of all code inside it."""
+    """Puts the runtime among the constants of `code` and of all code inside it.
+
+    Lambdas in it get the code of the functions that do the same, with barriers.
+    """
     consts = tuple(
-        place(one, runtime)
+        _placed(one, runtime)
         if isinstance(one, types.CodeType)
         else (runtime if isinstance(one, str) and one == RUNTIME else one)
         for one in code.co_consts
     )
     return code.replace(co_consts=consts)
+
+
+def _placed(code: types.CodeType, runtime: Runtime) -> types.CodeType:
+    if code.co_name == LAMBDA and b"lambda" in runtime.source.text:
+        from paramedic.recovery import live
+
+        made = live.of_lambda(runtime, code)
+        if made is not None:
+            return made
+    return place(code, runtime)
 
 
 _told: Set[str] = set()

@@ -17,6 +17,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 WITHS = (ast.With, ast.AsyncWith)
+LAMBDA = "<lambda>"
 RUNTIME = "\0paramedic"  # the constant whose place the runtime takes in compiled code
 
 
@@ -25,13 +26,14 @@ class Function:
     """What is known of a function, or of a module's body, before it runs."""
 
     key: int  # index in Source.functions
-    node: Union[FunctionNode, ast.Module]
+    node: Union[FunctionNode, ast.Module]  # of a lambda: the function that would do the same
     name: str
     qualname: str
     class_name: str  # of the class whose private names it uses, or ""
     kind: str  # module function generator coroutine async_generator
     code: types.CodeType  # as the compiler made it from the untouched source
     left_alone: bool = False  # compiled by somebody else, who must see the code as written
+    outer: Optional[Function] = None  # in which it is defined
 
     @property
     def body(self) -> List[ast.stmt]:
@@ -95,6 +97,8 @@ class Source:
 
     def of_code(self, code: types.CodeType) -> Optional[Function]:
         """The function from which `code` was made."""
+        if code.co_name == LAMBDA:
+            return _of_lambda(self.functions, code)
         return self.find(code.co_qualname, code.co_firstlineno)
 
 
@@ -175,30 +179,102 @@ class _Catalogue:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._has_lambdas = b"lambda" in source.text
 
-    def block(self, stmts: List[ast.stmt], code: types.CodeType, class_name: str) -> None:
+    def block(
+        self,
+        stmts: List[ast.stmt],
+        code: types.CodeType,
+        class_name: str,
+        outer: Optional[Function] = None,
+    ) -> None:
         node: Any
         for node in _definitions(stmts):
             inner = _code_of(node, code)
             if inner is None:
                 continue
             if isinstance(node, ast.ClassDef):
-                self.block(node.body, inner, node.name)
+                self.block(node.body, inner, node.name, outer)
             else:
-                functions = self._source.functions
-                functions.append(
-                    Function(
-                        len(functions),
-                        node,
-                        node.name,
-                        inner.co_qualname,
-                        class_name,
-                        kind_of(inner),
-                        inner,
-                    )
-                )
-                node.function = functions[-1]
-                self.block(node.body, inner, class_name)
+                node.function = self._add(node, inner, class_name, outer)
+        if self._has_lambdas:
+            codes = [*_lambda_codes(code)]
+            for node in _lambdas(stmts):
+                found = [one for one in codes if _stands_in(one, node.body)]
+                if len(found) == 1 and kind_of(found[0]) == "function":
+                    self._add(_as_function(node), found[0], class_name, outer)
+
+    def _add(
+        self, node: Any, code: types.CodeType, class_name: str, outer: Optional[Function]
+    ) -> Function:
+        functions = self._source.functions
+        made = Function(
+            len(functions), node, node.name, code.co_qualname, class_name, kind_of(code), code
+        )
+        made.outer = outer
+        functions.append(made)
+        self.block(node.body, code, class_name, made)
+        return made
+
+
+def _lambdas(stmts: List[ast.stmt]) -> Iterator[ast.Lambda]:
+    """The lambdas of a block, but not those inside functions, classes and one another."""
+    stack: List[Any] = [*reversed(stmts)]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Lambda):
+            yield node
+        if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            parts = [*getattr(node, "decorator_list", ()), *node.args.defaults]
+            parts += [one for one in node.args.kw_defaults if one is not None]
+        elif isinstance(node, ast.ClassDef):
+            parts = [*node.decorator_list, *node.bases, *node.keywords]
+        else:
+            parts = children_of(node)
+        stack.extend(parts[::-1])
+
+
+def _as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """The function that does what a lambda does."""
+    returned = ast.copy_location(ast.Return(node.body), node.body)
+    made = ast.FunctionDef(name=LAMBDA, args=node.args, body=[returned], decorator_list=[])
+    return ast.copy_location(made, node)
+
+
+def _lambda_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Of the lambdas in a block; comprehensions have a code of their own before 3.12."""
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            if const.co_name == LAMBDA:
+                yield const
+            elif const.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
+                yield from _lambda_codes(const)
+
+
+def _stands_in(code: types.CodeType, node: Any) -> bool:
+    """Whether all instructions of a lambda's code come from the text of `node`."""
+    first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    found = False
+    for line, end_line, column, end_column in code.co_positions():
+        if line is None or end_line is None or column is None or end_column is None:
+            continue
+        if (line, column) == (end_line, end_column):
+            continue  # where the code begins
+        if not first <= (line, column) <= (end_line, end_column) <= last:
+            return False
+        found = True
+    return found
+
+
+def _of_lambda(functions: List[Function], code: types.CodeType) -> Optional[Function]:
+    """As transformed code it has the place of the whole lambda as well."""
+    found = [
+        one
+        for one in functions
+        if one.name == LAMBDA and one.qualname == code.co_qualname and _stands_in(code, one.node)
+    ]
+    # In another one's default value: the inner of the two.
+    return max(found, key=lambda one: begin_of(one.node), default=None)
 
 
 def _definitions(stmts: List[ast.stmt]) -> Iterator[Union[FunctionNode, ast.ClassDef]]:

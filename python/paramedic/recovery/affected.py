@@ -1,0 +1,106 @@
+"""An edit whose first changed statement has run already: where the frame goes on then.
+
+Whoever edits an earlier line means that it counts. Where the failing statement, which is as it
+was, would only fail again, the frame goes on at the first statement of the same iteration that the
+edit changes, or that names a function which it changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Dict, Iterator, Optional, Set
+
+from paramedic.recovery.remap import Moved
+from paramedic.recovery.source import (
+    FUNCTIONS,
+    LOOPS,
+    Function,
+    Path,
+    Step,
+    own_nodes,
+    own_statements,
+)
+from paramedic.recovery.training import is_training_call
+
+# What a call that takes many steps is called.
+_TRAINS = re.compile(r"train|fit|epoch|step", re.IGNORECASE)
+
+
+def earlier(before: Function, moved: Moved, names: Set[str]) -> Optional[Path]:
+    """The way to the first affected statement before `moved`, None where there is none.
+
+    Args:
+        before: the function as the frame runs it.
+        moved: where the failing statement stands in the edited function.
+        names: of the functions that the edit changes.
+    """
+    known = {ast.dump(one) for one in own_statements(before.body) if isinstance(one, ast.stmt)}
+    tests = {id(new): ast.dump(old.test) for old, new in moved.pairs if isinstance(old, ast.If)}
+    found: Optional[Path] = None
+    for depth in range(len(moved.path) - 1, -1, -1):
+        step = moved.path[depth]
+        below = moved.path[depth + 1] if depth + 1 < len(moved.path) else None
+        if below is not None and _is_entered_for_good(step, below):
+            break
+        affected = [*_affected(step, known, names)]
+        node = step.statement
+        is_around = below is not None and isinstance(node, ast.If)
+        if is_around and tests.get(id(node)) != ast.dump(node.test):  # type: ignore[attr-defined]
+            affected.append(step.at)
+        if affected:
+            found = [*moved.path[:depth], step._replace(at=affected[0])]
+    return found if found is not None and not _has_trained(found, moved.path, known) else None
+
+
+def lacks_a_name(moved: Moved, values: Dict[str, Any]) -> bool:
+    """Whether the edited statement reads a variable of its function that has no value yet."""
+    statement: Any = moved.path[-1].statement
+    if moved.function.kind == "module" or hasattr(statement, "body"):
+        return False
+    code = moved.function.code
+    own = {*code.co_varnames, *code.co_cellvars} - {*values}
+    used = [node for node in own_nodes([statement]) if isinstance(node, ast.Name)]
+    # Variables of comprehensions have no value before the statement either.
+    own -= {node.id for node in used if isinstance(node.ctx, ast.Store)}
+    return any(node.id in own for node in used)
+
+
+def _is_entered_for_good(step: Step, below: Step) -> bool:
+    """Whether what stands before the statement belongs to another iteration, or to no handler."""
+    if isinstance(step.statement, LOOPS) and below.name == "body":
+        return True
+    return isinstance(below.owner, ast.ExceptHandler) or below.name == "finalbody"
+
+
+def _affected(step: Step, known: Set[str], names: Set[str]) -> Iterator[int]:
+    for at, one in enumerate(step.block[: step.at]):
+        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        if ast.dump(one) not in known or (names and names & {*_names_in(one)}):
+            yield at
+
+
+def _names_in(statement: ast.stmt) -> Iterator[str]:
+    node: Any
+    for node in own_nodes([statement]):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def _has_trained(first: Path, last: Path, known: Set[str]) -> bool:
+    """Whether a statement between the two has learnt from data, or may have: twice is too often."""
+    depth = len(first) - 1
+    between = first[-1].block[first[-1].at : last[depth].at]
+    if any(isinstance(one, LOOPS) and ast.dump(one) in known for one in between):
+        return True
+    for one in own_nodes(between):
+        if isinstance(one, ast.Call) and (is_training_call(one) or _TRAINS.search(_called(one))):
+            return True
+    return False
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", None) or getattr(call.func, "id", None) or ""

@@ -1,0 +1,121 @@
+"""An edit counts for what has run already: lines above the crash, lambdas that somebody holds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing import run
+from paramedic.recovery.crash import Repair
+from test_recovery_repairs import edited
+
+LOOP = """
+log = []
+def f(rows):
+    total = 0
+    for row in rows:
+        log.append(row)
+        width = len(row)
+        if width < 3:
+            step = width - 2
+            total += 10 // step
+    return total
+result = f(["abc", "a", "ab", "abcd"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "result"),
+    [
+        ("step = width - 2", "step = width - 2 or 5", -8),
+        ("width = len(row)", "width = len(row) + 2 * (row == 'ab')", -10),
+        ("if width < 3:", "if width < 2:", -10),
+    ],
+    ids=["above it", "outside of its block", "the branch around it"],
+)
+def test_an_edit_above_the_failing_statement_goes_on_there(
+    tmp_path: Path, before: str, after: str, result: int
+) -> None:
+    ended, decider = edited(tmp_path, LOOP, LOOP.replace(before, after))
+    assert ended["result"] == result and not decider.reasons
+    assert ended["log"] == ["abc", "a", "ab", "abcd"] and len(decider.crashes) == 1
+
+
+def test_a_variable_that_the_edit_adds_further_up_has_its_value(tmp_path: Path) -> None:
+    fixed = LOOP.replace("width = len", "least = 4\n        width = len")
+    fixed = fixed.replace("// step", "// (step or least)")
+    ended, decider = edited(tmp_path, LOOP, fixed)
+    assert ended["result"] == -8 and not decider.reasons and len(ended["log"]) == 4
+
+
+def test_an_edited_callee_that_has_returned_is_called_again(tmp_path: Path) -> None:
+    source = """
+    calls = []
+    def size(row):
+        calls.append(row)
+        return len(row) - 1
+    def f(row):
+        n = size(row)
+        half = n * 2
+        return 4 / half
+    result = f("a")
+    """
+    ended, decider = edited(tmp_path, source, source.replace("len(row) - 1", "len(row)"))
+    assert ended["result"] == 2 and ended["calls"] == ["a", "a"] and not decider.reasons
+
+
+def test_what_has_trained_is_not_run_again(tmp_path: Path) -> None:
+    source = """
+    steps = []
+    def train(n): steps.append(n)
+    def main():
+        scale = 0
+        train(3)
+        for n in range(2): steps.append(n)
+        return 1 / scale
+    result = main()
+    """
+    worse = source.replace("scale = 0", "scale = 2")
+    good = worse.replace("1 / scale", "1 / (scale or 4)")
+    with pytest.raises(ZeroDivisionError):
+        edited(tmp_path, source, worse)
+    ended, decider = edited(tmp_path, source, good)
+    assert ended["result"] == 0.25 and ended["steps"] == [3, 0, 1]
+
+
+def test_a_lambda_goes_on_in_place(tmp_path: Path) -> None:
+    source = """
+    log, table = [], {1: 10}
+    def apply(call, values):
+        log.append("applied")
+        return [call(value) for value in values]
+    class Owner:
+        __scale = 2
+        pick = lambda self, key: table[key] * self.__scale
+        def bound(self, more):
+            return lambda key, *, add=(lambda: 1): table[key] + more + add() + self.__scale
+    owner = Owner()
+    result = [apply(owner.bound(100), [1, 2]), owner.pick(3)]
+    names = owner.bound(1).__name__, owner.bound(1).__qualname__
+    """
+
+    def answer(crash: Any) -> Repair:
+        return Repair("action", code=f"table[{crash.exception}] = 20")
+
+    ended, decider = run(tmp_path, source, answer)
+    assert ended["result"] == [[113, 123], 40] and ended["log"] == ["applied"]
+    assert decider.where == ["Owner.bound.<locals>.<lambda>:10", "Owner.<lambda>:8"]
+    assert ended["names"] == ("<lambda>", "Owner.bound.<locals>.<lambda>")
+
+
+def test_an_edited_lambda_counts_for_whoever_holds_it(tmp_path: Path) -> None:
+    source = """
+    calls = []
+    def factors(table):
+        return [lambda step: calls.append(step) or table[step], lambda step: -step]
+    held = factors([5, 6])
+    result = [(held[0](step), held[1](step)) for step in range(4)]
+    """
+    fixed = source.replace("table[step]", "table[min(step, 1)]")
+    ended, decider = edited(tmp_path, source, fixed)
+    assert ended["result"] == [(5, 0), (6, -1), (6, -2), (6, -3)] and not decider.reasons
+    assert len(decider.crashes) == 1 and ended["calls"] == [0, 1, 2, 2, 3]
