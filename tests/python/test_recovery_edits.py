@@ -1,4 +1,4 @@
-"""An edit counts for what has run already: lines above the crash, lambdas that somebody holds."""
+"""Where a frame goes on that would only fail again: after edits of what has run, after `raise`."""
 
 from pathlib import Path
 from typing import Any
@@ -119,3 +119,40 @@ def test_an_edited_lambda_counts_for_whoever_holds_it(tmp_path: Path) -> None:
     ended, decider = edited(tmp_path, source, fixed)
     assert ended["result"] == [(5, 0), (6, -1), (6, -2), (6, -3)] and not decider.reasons
     assert len(decider.crashes) == 1 and ended["calls"] == [0, 1, 2, 2, 3]
+
+
+RAISES = """
+log = []
+state = {"tries": 0}
+def limit(value):
+    log.append(value)
+    if value == 0:
+        return 0
+    elif value < MOST:
+        return value
+    else:
+        raise ValueError(f"{value} is too large")
+def fetch():
+    state["tries"] += 1
+    if state["tries"] < 3:
+        raise OSError("not yet")
+    return state["tries"]
+MOST = 5
+def f():
+    log.append("f")
+    return limit(7), fetch()
+result = f()
+"""
+
+
+def test_the_test_of_a_raise_is_made_again_and_else_the_call(tmp_path: Path) -> None:
+    def answer(crash: Any) -> Repair:
+        if isinstance(crash.exception, ValueError):
+            return Repair("action", code="value = 3")
+        return Repair("retry")
+
+    ended, decider = run(tmp_path, RAISES, answer)
+    # GIVEN a changed local THEN its own test sees it; `return limit(7), fetch()` is run as a whole
+    # for the retries of what fetch() raises.
+    assert ended["result"] == (3, 3) and ended["state"] == {"tries": 3}
+    assert [one.split(":")[0] for one in decider.where] == ["limit", "fetch"] * 2 + ["limit"]

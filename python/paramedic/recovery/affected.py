@@ -1,8 +1,8 @@
-"""An edit whose first changed statement has run already: where the frame goes on then.
+"""Where a frame goes on if the failing statement could only fail again.
 
-Whoever edits an earlier line means that it counts. Where the failing statement, which is as it
-was, would only fail again, the frame goes on at the first statement of the same iteration that the
-edit changes, or that names a function which it changes.
+Whoever edits an earlier line means that it counts: the frame goes on at the first statement of the
+same iteration that the edit changes, or that names a function which it changes. And a `raise` would
+only raise: the test that led to it is made again.
 """
 
 from __future__ import annotations
@@ -104,3 +104,25 @@ def _has_trained(first: Path, last: Path, known: Set[str]) -> bool:
 
 def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", None) or getattr(call.func, "id", None) or ""
+
+
+def test_of_raise(path: Path) -> Optional[Path]:
+    """The way to the `if` or `match` in a branch of which a `raise` stands, None without one."""
+    last = path[-1].statement
+    if not isinstance(last, ast.Raise) or last.exc is None:
+        return None
+    depth = len(path) - 2
+    if depth < 0 or not isinstance(path[depth].statement, (ast.If, ast.Match)):
+        return None
+    # An `elif` is an `if` alone in the `else` of another.
+    while depth > 0 and path[depth].name == "orelse" and len(path[depth].block) == 1:
+        if not isinstance(path[depth - 1].statement, ast.If):
+            break
+        depth -= 1
+    return path[: depth + 1]
+
+
+def can_come_out_otherwise(test: ast.stmt) -> bool:
+    """Whether the test of an `if` or `match` asks something outside of the frame."""
+    asked: Any = getattr(test, "test", None) or getattr(test, "subject", None)
+    return any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(asked))

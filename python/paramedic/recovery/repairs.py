@@ -217,7 +217,7 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
         found = _returned(repair, standings)
     elif repair.kind == "action":
         values = _act(repair, standings)
-        found = _retried(crash, standings)
+        found = _retried(crash, standings, is_changed=True)
         found.values = values
     elif repair.kind == "retry":
         found = _retried(crash, _up_to_chosen(repair, standings))
@@ -276,12 +276,29 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
     return found
 
 
-def _retried(crash: Crash, standings: List[Standing]) -> Plan:
+def _retried(crash: Crash, standings: List[Standing], is_changed: bool = False) -> Plan:
+    """`is_changed`: somebody has put something right in the meantime."""
     standing = standings[-1]
     if _repeats_badly(crash, standing):
         # Run again it would add to gradients, or to weights, that are half done.
         return _rewound(crash, standings)
+    last = standing.path[-1].statement
+    if isinstance(last, ast.Raise) and last.exc is not None:
+        return _raised(standings, is_changed)
     return _stay(standing, standing.path)
+
+
+def _raised(standings: List[Standing], is_changed: bool) -> Plan:
+    """After a `raise`, which would only raise again: its test is made again, or the call."""
+    standing = standings[-1]
+    test = affected.test_of_raise(standing.path)
+    if test is not None and (is_changed or affected.can_come_out_otherwise(test[-1].statement)):
+        return _stay(standing, test)
+    for caller in standings[-2:-1]:
+        is_direct = caller.frame is standing.frame.f_back and not caller.at_header()
+        if is_direct and standing.function.kind == "function":
+            return _stay(caller, caller.path)
+    return _stay(standing, test or standing.path)
 
 
 def _repeats_badly(crash: Crash, standing: Standing) -> bool:
