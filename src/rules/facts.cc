@@ -20,6 +20,8 @@ constexpr size_t kOptimizersMax = 1000;
 constexpr int64_t kTurnSteps = 50;
 // Cross entropy this close to guessing has learnt nothing.
 constexpr double kChanceShare = 0.95;
+// Guessing among two classes of 70 and 30 % is at 0.88 of guessing among equal ones.
+constexpr double kUnequalShare = 0.85;
 // A distance this large is that of standardised targets to a constant (whose variance is 1), or
 // more; a smaller one may be a converged model that is trained further.
 constexpr double kDistanceUnlearnt = 0.5;
@@ -116,7 +118,8 @@ void Facts::on_model(const store::ModelRow& row) {
     ModuleFact& module = modules_[row.name];
     module.class_name = row.class_name;
     module.made = {row.file, row.line, row.function};
-    module.order = integer_or(detail, "order", -1);
+    module.order = order_of(row.name, detail);
+    module.loaded = bool_or(detail, "loaded", false);
   } else if (row.kind == "parameter" && parameters_.size() < kTensorsMax) {
     std::string module = string_or(detail, "module", module_name_of(row.name));
     parameters_[row.name] = {std::move(module), shape_of(detail)};
@@ -132,6 +135,20 @@ void Facts::on_model(const store::ModelRow& row) {
   layout_.reset();
 }
 
+// A module that is never called (the output projection of torch's attention, whose weights its
+// owner uses) stands last among the rows; its place is that of the module around it.
+int64_t Facts::order_of(const std::string& name, const Json& detail) const {
+  const int64_t order = integer_or(detail, "order", -1);
+  const auto called = detail.find("called");
+  if (called == detail.end() || !called->is_null()) return order;
+  std::string outer = name;
+  for (size_t dot = outer.rfind('.'); dot != std::string::npos; dot = outer.rfind('.')) {
+    outer.resize(dot);
+    if (const ModuleFact* fact = module(outer)) return fact->order;
+  }
+  return order;
+}
+
 const ModelLayout& Facts::layout() const {
   if (layout_) return *layout_;
   layout_.emplace();
@@ -139,7 +156,10 @@ const ModelLayout& Facts::layout() const {
   for (const auto& [name, parameter] : parameters_) {
     const ModuleFact* owner = module(parameter.module);
     if (owner == nullptr) continue;
-    layout_->last_weights_order = std::max(layout_->last_weights_order, owner->order);
+    if (owner->order > layout_->last_weights_order) {
+      layout_->last_weights_order = owner->order;
+      layout_->last_weights = parameter.module;
+    }
     if (parameter.shape.size() < 2 || owner->order <= matrix_order) continue;
     matrix_order = owner->order;
     layout_->last_outputs = parameter.shape[0];
@@ -152,6 +172,7 @@ void Facts::add_optimizer(const store::ModelRow& row) {
   const Result<Json> parsed = parse_json(row.detail.empty() ? "{}" : row.detail, "optimizer");
   OptimizerFact optimizer;
   optimizer.class_name = row.class_name;
+  optimizer.made = {row.file, row.line, row.function};
   const int number = static_cast<int>(optimizers_.size());
   if (parsed.ok() && parsed->is_object() && parsed->contains("groups") &&
       (*parsed)["groups"].is_array()) {
@@ -159,8 +180,8 @@ void Facts::add_optimizer(const store::ModelRow& row) {
     for (const Json& group : groups) {
       if (!group.is_object()) continue;
       if (&group == &groups.front()) optimizer.momentum = number_or(group, "momentum", 0);
-      if (!group.contains("params") || !group["params"].is_array()) continue;
-      for (const Json& name : group["params"]) {
+      if (!group.contains("parameters") || !group["parameters"].is_array()) continue;
+      for (const Json& name : group["parameters"]) {
         if (!name.is_string() || optimizer_of_.size() >= kTensorsMax) continue;
         optimizer_of_[name.get<std::string>()] = number;
       }
@@ -239,14 +260,19 @@ Learning Facts::learning() const {
   const LossFact* loss = only_loss();
   if (loss == nullptr || lost_steps() > 0) return Learning::kUnknown;
   const LossVerdict& verdict = loss->track.verdict();
-  const std::optional<double> chance = chance_level(*loss);
+  std::optional<double> chance = chance_level(*loss);
+  // A sum over a batch starts far above guessing: there its level says nothing.
+  if (chance && verdict.start >= kWorseFactor * *chance) chance.reset();
   const bool guesses = chance && verdict.recent >= kChanceShare * *chance;
   if (verdict.steps < LossTrack::kStepsMin) return Learning::kUnknown;
   // Began at guessing and is there now, whatever happened between (a rate that is too high makes
   // the first steps terrible, so that the loss then seems to fall).
   const bool began_there = chance && verdict.start < kStartShare * *chance &&
                            verdict.start - verdict.recent < 0.1 * verdict.start;
-  const bool stays = verdict.middle - verdict.recent < 0.01 * verdict.recent;
+  // What came back from a blow-up to where it began has stayed there as well.
+  const double back = kStartShare * verdict.start;
+  const bool stays = verdict.middle - verdict.recent < 0.01 * verdict.recent ||
+                     (verdict.middle > back && verdict.recent < back);
   const bool stuck_at_chance = guesses && began_there && stays;
   // The first steps blew up and only that is made good: the loss falls, but not below its start.
   const bool blew_up = verdict.first > kBlownUp * verdict.start && verdict.start > 0 &&
@@ -257,15 +283,41 @@ Learning Facts::learning() const {
   if (warming_up()) return Learning::kUnknown;
   if (verdict.trend == Trend::kUnknown && !stuck_at_chance) return Learning::kUnknown;
   if (verdict.recent <= 0 || verdict.first <= 0) return Learning::kUnknown;
-  if (verdict.trend == Trend::kRising && verdict.recent > kWorseFactor * verdict.first &&
-      (guesses || (!chance && verdict.recent > kDistanceUnlearnt))) {
-    return Learning::kWorse;
+  const bool rises = verdict.trend == Trend::kRising;
+  const bool far = rises && verdict.recent > kWorseFactor * verdict.first;
+  if (chance) {
+    if (!guesses) return Learning::kUnknown;
+    return far ? Learning::kWorse : Learning::kStalled;
   }
-  if (chance) return guesses ? Learning::kStalled : Learning::kUnknown;
+  if (rises) {
+    return far && verdict.recent > kDistanceUnlearnt ? Learning::kRises : Learning::kUnknown;
+  }
   const bool quiet_enough = verdict.noise < kNoiseShareMax * verdict.recent &&
                             4 * verdict.error < kErrorShareMax * verdict.recent;
-  const bool unlearnt = verdict.recent >= kDistanceUnlearnt;
+  const bool unlearnt = verdict.recent >= kDistanceUnlearnt && !trained_before();
   return quiet_enough && unlearnt ? Learning::kStalled : Learning::kUnknown;
+}
+
+bool Facts::guesses() const {
+  const LossFact* loss = only_loss();
+  const std::optional<double> chance = loss == nullptr ? std::nullopt : chance_level(*loss);
+  if (!chance) return false;
+  const auto is_chance = [&](double level) {
+    return level >= kUnequalShare * *chance && level <= *chance / kChanceShare;
+  };
+  const LossVerdict& verdict = loss->track.verdict();
+  return verdict.steps >= LossTrack::kStepsMin && is_chance(verdict.middle) &&
+         is_chance(verdict.recent);
+}
+
+bool Facts::trained_before() const {
+  const std::string& last = layout().last_weights;
+  return std::any_of(modules_.begin(), modules_.end(), [&](const auto& entry) {
+    const std::string& name = entry.first;
+    // The root's name is empty where there is one model.
+    const bool holds = name.empty() || name == last || last.starts_with(name + ".");
+    return entry.second.loaded && holds;
+  });
 }
 
 int Facts::diverged_steps() const {

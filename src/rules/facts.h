@@ -19,8 +19,9 @@ namespace paramedic::rules {
 
 struct ModuleFact {
   std::string class_name;
-  Where made;          // line 0 = unknown
-  int64_t order = -1;  // place in the forward pass; -1 unknown
+  Where made;           // line 0 = unknown
+  int64_t order = -1;   // place in the forward pass; -1 unknown
+  bool loaded = false;  // its weights came from a file or another model
 };
 
 struct ParameterFact {
@@ -30,6 +31,7 @@ struct ParameterFact {
 
 struct OptimizerFact {
   std::string class_name;
+  Where made;           // line 0 = unknown
   double momentum = 0;  // of the first group
 };
 
@@ -56,12 +58,16 @@ enum class Learning : uint8_t {
   kUnknown,  // too early, warming up, adversaries, or no opinion
   kLearns,
   kStalled,  // no better than at the start, and nothing suggests that it was good there
-  kWorse,    // far worse than at the start
+  kWorse,    // began at guessing and is far worse
+  // Far higher than at the start, and nothing says what the height means: targets that grow as
+  // the model learns (Q learning), longer sequences, a next task. Bad only with another sign.
+  kRises,
 };
 
 // What the order of the modules tells about the whole model.
 struct ModelLayout {
   int64_t last_weights_order = -1;
+  std::string last_weights;  // the module
   int64_t last_outputs = 0;  // rows of the last weight matrix
 };
 
@@ -104,6 +110,10 @@ class Facts {
   // The only loss, unless several take turns as in adversarial training.
   [[nodiscard]] const LossFact* only_loss() const;
   [[nodiscard]] Learning learning() const;
+  // Whatever the loss was at the start, it has stood at the level of guessing for half of the fit.
+  [[nodiscard]] bool guesses() const;
+  // Its output layer has weights that were loaded: it may have learnt all it can.
+  [[nodiscard]] bool trained_before() const;
   // ln of the number of classes: the cross entropy of guessing. Empty where it is not known.
   [[nodiscard]] std::optional<double> chance_level(const LossFact& loss) const;
   [[nodiscard]] bool warming_up() const;
@@ -116,6 +126,7 @@ class Facts {
 
  private:
   void add_optimizer(const store::ModelRow& row);
+  [[nodiscard]] int64_t order_of(const std::string& name, const Json& detail) const;
   void note(const store::Origin& origin);
 
   int fit_;

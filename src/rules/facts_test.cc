@@ -50,6 +50,15 @@ TEST(facts, know_the_model) {
   EXPECT_EQ(facts->optimizers()[0].momentum, 0.9);
 }
 
+TEST(facts, put_a_module_that_is_never_called_where_the_one_around_it_is) {
+  const Played facts(
+      "module net MultiheadAttention train.py:18 order=0\n"
+      "module net.out_proj Linear train.py:18 order=9 called=no\n"
+      "parameter net.out_proj.weight 32x32\n");
+  EXPECT_EQ(facts->module("net.out_proj")->order, 0);
+  EXPECT_FALSE(facts->weights_follow("net.2"));
+}
+
 TEST(facts, take_the_chance_level_from_the_last_layer) {
   const Played facts("step 1\nscalar loss/train.py:35 2.3\n");
   const LossFact* loss = facts->only_loss();
@@ -78,6 +87,30 @@ TEST(facts, say_whether_the_fit_learns) {
             Learning::kUnknown);
   EXPECT_EQ(learning("repeat 0 99\nscalar loss/train.py:35 2.3->90 noise=0.01\nend\n"),
             Learning::kWorse);
+}
+
+TEST(facts, have_no_level_for_losses_other_than_the_mean_over_classes) {
+  const auto learning = [](const std::string& cls, const char* rows) {
+    return Played("loss " + cls + " train.py:35\n" + rows)->learning();
+  };
+  const char* rises = "repeat 0 99\nscalar loss/train.py:35 0.1->4 noise=0.01\nend\n";
+  EXPECT_EQ(learning("SmoothL1Loss", rises), Learning::kRises);
+  const char* doubles = "repeat 0 99\nscalar loss/train.py:35 0.6->1.2 noise=0.01\nend\n";
+  EXPECT_EQ(learning("SmoothL1Loss", doubles), Learning::kUnknown);
+  const char* sum = "repeat 0 99\nscalar loss/train.py:35 70->500 noise=0.01\nend\n";
+  EXPECT_EQ(learning("CrossEntropyLoss", sum), Learning::kRises);
+}
+
+TEST(facts, do_not_expect_a_loss_to_fall_that_goes_on_from_saved_weights) {
+  const std::string rows =
+      "loss MSELoss train.py:35\nrepeat 0 99\nscalar loss/train.py:35 0.8 noise=0.001\nend\n";
+  EXPECT_EQ(Played(rows)->learning(), Learning::kStalled);
+  const Played inner("module net.0 Linear train.py:19 order=0 loaded=yes\n" + rows);
+  EXPECT_FALSE(inner->trained_before());
+  EXPECT_EQ(inner->learning(), Learning::kStalled);
+  const Played whole("module net Sequential train.py:18 order=3 loaded=yes\n" + rows);
+  EXPECT_TRUE(whole->trained_before());
+  EXPECT_EQ(whole->learning(), Learning::kUnknown);
 }
 
 TEST(facts, have_no_opinion_while_the_learning_rate_rises) {

@@ -184,7 +184,7 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
 }
 
 // module NAME CLASS FILE:LINE order=N | parameter NAME SIZES module=M
-// optimizer CLASS [momentum=M] [params=a,b] | loss CLASS FILE:LINE
+// optimizer CLASS [momentum=M] [params=a,b] [made=FILE:LINE] | loss CLASS FILE:LINE
 Status CasePlayer::play_model(const Line& line, store::RowSink& sink) {
   const std::vector<std::string>& words = line.words;
   store::ModelRow row;
@@ -198,15 +198,18 @@ Status CasePlayer::play_model(const Line& line, store::RowSink& sink) {
     row.class_name = words[2];
     place = words[3];
     detail["order"] = std::atoll(option(words, "order").value_or("-1").c_str());
+    detail["loaded"] = option(words, "loaded").value_or("no") == "yes";
+    if (option(words, "called").value_or("yes") == "no") detail["called"] = nullptr;
   } else if (words[0] == "parameter" && words.size() >= 3) {
     row.name = words[1];
     detail["shape"] = sizes_of(words[2]);
     if (const auto module = option(words, "module")) detail["module"] = *module;
   } else if (words[0] == "optimizer") {
     row.class_name = words[1];
+    place = option(words, "made").value_or("");
     Json group;
     group["momentum"] = std::atof(option(words, "momentum").value_or("0").c_str());
-    group["params"] = split(option(words, "params").value_or(""), ',');
+    group["parameters"] = split(option(words, "params").value_or(""), ',');
     detail["groups"] = Json::array({group});
   } else if (words[0] == "loss" && words.size() >= 3) {
     row.class_name = words[1];

@@ -53,6 +53,18 @@ def test_modules_come_in_forward_order_with_their_lines(train: Callable[..., Job
     assert ring.named("activation") == ["first.0", "first.1", "last"]
 
 
+def test_models_that_go_on_from_saved_weights_are_told_so(train: Callable[..., Job]) -> None:
+    job = train(
+        script("""
+        net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+        net[2].load_state_dict(nn.Linear(4, 1).state_dict())
+        """)
+        + LOOP
+    )
+    loaded = {m["name"]: m["detail"]["loaded"] for m in job.ring.facts("module")}
+    assert loaded == {"": False, "0": False, "1": False, "2": True}
+
+
 def test_dead_units_are_counted(train: Callable[..., Job]) -> None:
     job = train(
         script("""

@@ -288,7 +288,7 @@ def test_gradients_that_are_never_zeroed_are_told(train: Callable[..., Job]) -> 
     assert event["where"]["line"] == 11
 
 
-@pytest.mark.parametrize("place", ["start", "end", "in place", "model"])
+@pytest.mark.parametrize("place", ["start", "end", "in place", "model", "data"])
 def test_gradients_zeroed_anywhere_are_no_fault(train: Callable[..., Job], place: str) -> None:
     job = train(
         script(f"""
@@ -300,6 +300,8 @@ def test_gradients_zeroed_anywhere_are_no_fault(train: Callable[..., Job], place
             if place == "in place": opt.zero_grad(set_to_none=False)
             loss = net(torch.randn(4, 2)).mean()
             if place == "model": net.zero_grad()
+            for p in net.parameters():
+                if place == "data" and p.grad is not None: p.grad.data.zero_()
             loss.backward()
             opt.step()
             if place == "end": opt.zero_grad()

@@ -17,6 +17,10 @@ namespace {
 constexpr double kGradientGrowth = 1e3;
 constexpr double kWeightGrowth = 100;
 constexpr double kLossGrowth = 10;
+// What began as next to nothing (a last layer drawn within 1e-3, as in reinforcement learning) has
+// not exploded before it is large: weights of an RMS of 1, gradients likewise.
+constexpr double kWeightFloor = 1e-2;
+constexpr double kGradientFloor = 1e-3;
 // Nothing that is trained in float32 works with such elements.
 constexpr double kAbsurd = 1e18;
 constexpr int kBaselineSamples = 3;
@@ -55,10 +59,12 @@ class ExplodingTensor : public Rule {
       track.baseline = std::max(track.baseline, rms);
     }
     const double growth = gradient ? kGradientGrowth : kWeightGrowth;
-    const bool grown = track.baseline > 0 && rms > growth * track.baseline;
+    const double floor = gradient ? kGradientFloor : kWeightFloor;
+    const double limit = growth * std::max(track.baseline, floor);
+    const bool grown = track.baseline > 0 && rms > limit;
     if ((grown && loss_has_grown()) || row.stats.max_abs() > kAbsurd) {
       const double ratio = track.baseline > 0 ? rms / track.baseline : 0;
-      note_worst(row, ratio, rms, growth * track.baseline);
+      note_worst(row, ratio, rms, track.baseline > 0 ? limit : 0);
     }
   }
 

@@ -15,6 +15,9 @@ namespace {
 // Adam's rate is about the change of each weight in a step; weights are of the order of 0.1.
 constexpr double kAdaptiveHigh = 0.03;
 constexpr double kAdaptiveLow = 2e-6;
+// So high, and a loss far above its start, however it swings.
+constexpr double kAdaptiveAbsurd = 0.1;
+constexpr double kChaosGrowth = 10;
 // SGD has no such scale: its rate is judged by update over weight, which should be near 1e-3
 // (DeepDiagnosis flags a factor of 100 either way).
 constexpr double kRatioHigh = 0.1;
@@ -91,7 +94,9 @@ class LearningRateRange : public Rule {
   void judge_effect(int64_t step, int64_t held) {
     const bool diverges = facts().diverged_steps() >= kDivergedSteps;
     const Learning learning = diverges ? Learning::kWorse : facts().learning();
-    const bool bad = learning == Learning::kStalled || learning == Learning::kWorse;
+    const bool grows =
+        learning == Learning::kWorse || learning == Learning::kRises || is_chaos(learning);
+    const bool bad = grows || learning == Learning::kStalled;
     if (!bad || facts().learning_rates().empty() || facts().optimizers().size() != 1) {
       held_.miss();
       return;
@@ -115,18 +120,29 @@ class LearningRateRange : public Rule {
              fmt::format("the learning rate {:.3g} is too low for {}", high, optimizer.class_name));
       }
     } else if (family == Family::kSgd && ratio_) {
-      judge_sgd(effective, high, learning);
+      judge_sgd(effective, high, grows);
     }
   }
 
-  void judge_sgd(double effective, double high, Learning learning) {
+  // Swings too much for a trend, but far above where it began.
+  [[nodiscard]] bool is_chaos(Learning learning) const {
+    const LossFact* loss = facts().only_loss();
+    if (learning == Learning::kLearns || loss == nullptr) return false;
+    const auto absurd = [](const auto& entry) { return entry.second.high >= kAdaptiveAbsurd; };
+    const auto& rates = facts().learning_rates();
+    const LossVerdict& verdict = loss->track.verdict();
+    return std::any_of(rates.begin(), rates.end(), absurd) && verdict.start > 0 &&
+           verdict.recent > std::max(1.0, kChaosGrowth * verdict.start);
+  }
+
+  void judge_sgd(double effective, double high, bool grows) {
     const double change = effective * *ratio_;
-    if (high >= kSgdHigh || (change > kRatioHigh && learning == Learning::kWorse)) {
+    if (high >= kSgdHigh || (change > kRatioHigh && grows)) {
       tell(high, high >= kSgdHigh ? kSgdHigh : kRatioHigh,
            fmt::format("the learning rate {:.3g} is too high: a step changed a weight matrix by up "
                        "to {:.2g} of its size",
                        high, effective * highest_ratio_));
-    } else if (change > 0 && change < kRatioLow && learning == Learning::kStalled) {
+    } else if (change > 0 && change < kRatioLow && !grows) {
       tell(high, kRatioLow,
            fmt::format("the learning rate {:.3g} is too low: a step changes no weight matrix by "
                        "more than {:.2g} of its size",
@@ -143,6 +159,7 @@ class LearningRateRange : public Rule {
     finding.tensor = rates.begin()->first;
     finding.value = value;
     finding.threshold = limit;
+    finding.where = made();
     finding.confidence = 0.85;
     finding.message = std::move(message);
     for (const auto& [name, rate] : rates) {
@@ -156,6 +173,13 @@ class LearningRateRange : public Rule {
     }
     told_ = finding;
     report(std::move(finding));
+  }
+
+  // The line that made the optimizer, as a rule the one with the rate.
+  [[nodiscard]] std::optional<Where> made() const {
+    const auto& optimizers = facts().optimizers();
+    if (optimizers.size() != 1 || optimizers.front().made.line <= 0) return std::nullopt;
+    return optimizers.front().made;
   }
 
   void recover() {

@@ -17,6 +17,8 @@ namespace {
 constexpr int kLostSteps = 2;
 // A loss scaler meets overflows by design and needs some steps to find its scale.
 constexpr int kLostStepsAmp = 12;
+// A script that looks at its gradients and leaves bad batches out goes on with finite losses.
+constexpr int kCalmSteps = 20;
 
 struct Suspect {
   std::string tensor;
@@ -44,8 +46,11 @@ class NanOrigin : public Rule {
   using Rule::Rule;
 
   void on_stats(const store::StatsRow& row) override {
-    if (done_) return;
     const store::Kind kind = row.tensor->kind;
+    if (done_) {
+      spoilt_ = spoilt_ || (kind == store::Kind::kWeight && row.stats.non_finite() > 0);
+      return;
+    }
     if (kind == store::Kind::kActivation && row.origin.mode != store::Mode::kTrain) return;
     const auto key = std::pair(row.tensor->name, kind);
     if (row.stats.non_finite() == 0) {
@@ -79,8 +84,12 @@ class NanOrigin : public Rule {
   }
 
   void on_step(int64_t step) override {
-    if (done_) return;
     const int lost = facts().lost_steps();
+    if (done_) {
+      calm_steps_ += lost == 0 ? 1 : 0;
+      if (calm_steps_ >= kCalmSteps && lost == 0 && !spoilt_) take_back(step);
+      return;
+    }
     if (lost > 0 && first_lost_step_ < 0) first_lost_step_ = step;
     if (lost == 0) first_lost_step_ = -1;
     const int needed = facts().amp() ? kLostStepsAmp : kLostSteps;
@@ -132,7 +141,18 @@ class NanOrigin : public Rule {
     }
     finding.evidence.push_back(
         fmt::format("the loss is not finite since step {}", first_lost_step_));
+    finding_ = finding;
     report(std::move(finding));
+  }
+
+  // The weights were never touched by it, or the loss could not be finite again.
+  void take_back(int64_t step) {
+    if (finding_.severity == Severity::kInfo) return;
+    finding_.severity = Severity::kInfo;
+    finding_.message += fmt::format(
+        "; but the weights stay finite, and so is the loss in {} later steps (until {})",
+        calm_steps_, step);
+    report(finding_);
   }
 
   void from_event(Finding& finding) {
@@ -211,6 +231,10 @@ class NanOrigin : public Rule {
   }
 
   bool done_ = false;
+  // Since done_: steps with a finite loss; weights that are not.
+  int calm_steps_ = 0;
+  bool spoilt_ = false;
+  Finding finding_;
   bool lost_weights_ = false;
   int64_t first_lost_step_ = -1;
   std::optional<Json> told_;
@@ -227,7 +251,8 @@ RuleEntry nan_origin_rule() {
            "The loss is not finite in several steps in a row, or weights are lost. The origin is "
            "the operation that the search in the process names, else the earliest sampled tensor "
            "that is not finite: forward before backward, early layers first. Overflows that a "
-           "loss scaler skips and masks of -Inf are none.",
+           "loss scaler skips and masks of -Inf are none; bad batches that leave the "
+           "weights finite, and the loss in 20 later steps, are taken back to a note.",
            "guard the operation named (use the library's stable form, clamp its input, add an "
            "epsilon), then look at what drives its input so far",
            {{"lost_steps", kLostSteps, 1, 1000, "steps in a row whose loss is not finite"},

@@ -20,6 +20,9 @@ constexpr int kWindows = 2;
 constexpr double kShareFromStart = 0.9;
 constexpr int kSamplesFromStart = 3;
 constexpr uint64_t kElementsOfBatch = 256;
+// Codes of a hashing network and binary units are at the ends on purpose, and the loss falls to a
+// small part. Layers that only the raw inputs drive there learn too, but not so much.
+constexpr double kLearntShare = 0.8;
 
 bool squashes(const std::string& class_name) {
   for (const char* part : {"Sigmoid", "Tanh", "sigmoid", "tanh", "Softsign"}) {
@@ -69,8 +72,9 @@ class SaturatedActivation : public UnitRule {
     Layers frozen;
     int64_t first_step = INT64_MAX;
     bool from_start = false;
+    const bool on_purpose = has_learnt();
     for (const auto& [name, layer] : layers_) {
-      const bool born_so = saturated_from_start(layer);
+      const bool born_so = saturated_from_start(layer) && !on_purpose;
       const bool by_units = layer.frozen.hits() >= kWindows && (stuck || has_told());
       if (!born_so && !by_units) continue;
       from_start = from_start || born_so;
@@ -89,6 +93,12 @@ class SaturatedActivation : public UnitRule {
   }
 
  private:
+  [[nodiscard]] bool has_learnt() const {
+    const LossFact* loss = facts().only_loss();
+    return loss != nullptr && facts().learning() == Learning::kLearns &&
+           loss->track.verdict().fallen > kLearntShare;
+  }
+
   static bool saturated_from_start(const Layer& layer) {
     return layer.samples >= kSamplesFromStart && layer.from_start;
   }
@@ -132,7 +142,8 @@ RuleEntry saturated_activation_rule() {
        "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
        "moving range for all samples of a window, in two windows in a row, while the loss "
        "stands still or grows; or more than nine tenths of its outputs were so in every "
-       "sample from the first on, whatever the loss does. Output layers are not judged.",
+       "sample from the first on, unless the loss has fallen to a fifth. Output layers are not "
+       "judged.",
        "standardise the inputs, use a smaller initialisation or learning rate, or ReLU or "
        "normalisation between the layers",
        {{"share", kShare, 0, 1, "of a layer's units"},

@@ -108,6 +108,7 @@ class Adapter:
             "data loaders": self.loaders.watch,
             "shards": self.shards.watch,
             "validation": lambda: _wrap_train(self),
+            "loaded weights": lambda: _wrap_load(self),
             "checkpoints": lambda: _wrap_save(self),
             "compiled code": lambda: _wrap_compile(self),
             "models": self.models.arm,
@@ -157,6 +158,24 @@ def _wrap_train(adapter: Adapter) -> None:
         return genuine(self, mode)
 
     module_class.train = train
+
+
+def _wrap_load(adapter: Adapter) -> None:
+    """Notes which models go on from weights that were trained before."""
+    module_class = adapter.session.torch.nn.Module
+    genuine, tap = module_class.load_state_dict, adapter.session.tap("loaded weights")
+    origins = adapter.origins
+
+    @functools.wraps(genuine)
+    def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if tap.on:
+            try:
+                origins.note_loaded(self)
+            except Exception as error:
+                tap.fail(error)
+        return genuine(self, *args, **kwargs)
+
+    module_class.load_state_dict = load_state_dict
 
 
 def _wrap_save(adapter: Adapter) -> None:

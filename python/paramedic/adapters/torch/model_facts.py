@@ -126,6 +126,7 @@ class ModelFacts:
             "root": not inner,
             "leaf": not module._modules,
             "training": bool(module.training),
+            "loaded": self._origins.is_loaded(module),
         }
         if cls.__module__.startswith("torch."):
             # Of torch's own classes only: a user's may do anything.

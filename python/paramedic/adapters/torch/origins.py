@@ -14,6 +14,7 @@ from paramedic.adapters.common.source import Source, place
 
 # Objects remembered; beyond it the dead are dropped, then no more are taken.
 MAX_OBJECTS = 100_000
+MAX_LOADED = 1000  # modules with loaded weights
 
 Place = Tuple[str, int, str]
 NOWHERE: Place = ("", 0, "")
@@ -26,6 +27,7 @@ class Origins:
         self._tap = session.tap("places of construction")
         self._source = source
         self._places: Dict[int, Tuple["weakref.ref[Any]", Place]] = {}
+        self._loaded: Dict[int, "weakref.ref[Any]"] = {}
 
     def watch(self, base: type, then: Optional[Callable[[Any], None]] = None) -> None:
         """Wraps `base.__init__`; `then` is called with each new object, once its base is made."""
@@ -53,6 +55,17 @@ class Origins:
         """Where `thing` was made; NOWHERE when unknown (copied or unpickled)."""
         found = self._places.get(id(thing))
         return found[1] if found is not None and found[0]() is thing else NOWHERE
+
+    def note_loaded(self, module: Any) -> None:
+        """Remembers that a module got weights from elsewhere: it may have been trained before."""
+        if len(self._loaded) >= MAX_LOADED:
+            self._loaded.clear()
+        self._loaded[id(module)] = weakref.ref(module)
+
+    def is_loaded(self, module: Any) -> bool:
+        """Whether `note_loaded` was called for it."""
+        found = self._loaded.get(id(module))
+        return found is not None and found() is module
 
     def alive(self, kind: type) -> Iterator[Any]:
         """The objects of a class that are alive, in the order of their construction."""

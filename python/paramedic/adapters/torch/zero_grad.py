@@ -78,7 +78,8 @@ class ZeroGrad:
             for look in self._looks.values():
                 gradient = look.gradient()
                 # A changed version is the job's own work on it: it does not forget its gradients.
-                if gradient is None or gradient._version != look.version:
+                # What is written through `.data` changes none.
+                if gradient is None or gradient._version != look.version or _is_zero(gradient):
                     look.cleared = True
         except Exception as error:
             self._tap.fail(error)
@@ -120,6 +121,10 @@ class ZeroGrad:
             "steps": steps,
         }
         self._session.event("gradient_not_zeroed", fields)
+
+
+def _is_zero(gradient: Any) -> bool:
+    return not gradient.any().item()
 
 
 def _smallest(optimizer: Any) -> Optional[Any]:
