@@ -145,14 +145,60 @@ result = f()
 """
 
 
-def test_the_test_of_a_raise_is_made_again_and_else_the_call(tmp_path: Path) -> None:
+def test_the_test_of_a_raise_is_made_again_or_the_function_begins_anew(tmp_path: Path) -> None:
     def answer(crash: Any) -> Repair:
         if isinstance(crash.exception, ValueError):
             return Repair("action", code="value = 3")
         return Repair("retry")
 
     ended, decider = run(tmp_path, RAISES, answer)
-    # GIVEN a changed local THEN its own test sees it; `return limit(7), fetch()` is run as a whole
-    # for the retries of what fetch() raises.
+    # GIVEN a changed local THEN its own test sees it; fetch() begins anew and no caller notices.
     assert ended["result"] == (3, 3) and ended["state"] == {"tries": 3}
-    assert [one.split(":")[0] for one in decider.where] == ["limit", "fetch"] * 2 + ["limit"]
+    assert decider.where == ["limit:11", "fetch:15", "fetch:15"]
+
+
+def test_a_parameter_that_the_edit_adds_has_its_default_or_is_given_by_the_caller(
+    tmp_path: Path,
+) -> None:
+    source = """
+    log = []
+    def share(row, *, scale=1):
+        log.append(row)
+        return scale / sum(row)
+    def f():
+        return [1] + list(map(str, [share([2]), share([0])]))
+    result = f()
+    """
+    with_default = source.replace("scale=1", "scale=1, least=4").replace(
+        "sum(row)", "(sum(row) or least)"
+    )
+    ended, decider = edited(tmp_path, source, with_default)
+    assert ended["result"] == [1, "0.5", "0.25"] and ended["log"] == [[2], [0]]
+    given = source.replace("scale=1", "scale=1, least").replace("sum(row)", "(sum(row) or least)")
+    given = given.replace("share([2]), share([0])", "share([2], least=1), share([0], least=1)")
+    ended, decider = edited(tmp_path, source, given)
+    assert ended["result"] == [1, "0.5", "1.0"] and not decider.reasons
+
+
+def test_a_crash_inside_an_async_generator_s_context_is_held_where_it_happens(
+    tmp_path: Path,
+) -> None:
+    source = """
+    import asyncio, contextlib
+    log = []
+    @contextlib.asynccontextmanager
+    async def opened():
+        log.append("in")
+        try:
+            yield 2
+        finally:
+            log.append("out")
+    async def work(table):
+        async with opened() as key:
+            return table[key]
+    table = {}
+    result = asyncio.run(work(table))
+    """
+    ended, decider = run(tmp_path, source, [Repair("action", code="table[2] = 5")])
+    assert ended["result"] == 5 and ended["log"] == ["in", "out"]
+    assert decider.where[0].startswith("work:")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, Dict, Iterator, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from paramedic.recovery.remap import Moved
 from paramedic.recovery.source import (
@@ -126,3 +126,29 @@ def can_come_out_otherwise(test: ast.stmt) -> bool:
     """Whether the test of an `if` or `match` asks something outside of the frame."""
     asked: Any = getattr(test, "test", None) or getattr(test, "subject", None)
     return any(isinstance(node, (ast.Call, ast.Await)) for node in ast.walk(asked))
+
+
+def can_begin_anew(function: Function) -> bool:
+    """Whether a running function still has the arguments that it was called with."""
+    if function.kind != "function":
+        return False
+    node: Any = function.node
+    named = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+    stored = (one for one in own_nodes(node.body) if isinstance(one, ast.Name))
+    return not any(one.id in named for one in stored if not isinstance(one.ctx, ast.Load))
+
+
+def new_parameters(before: Function, now: Function) -> Dict[str, Optional[ast.expr]]:
+    """The parameters that an edit adds, with the defaults that they have."""
+    old, new = before.node, now.node
+    if isinstance(old, ast.Module) or isinstance(new, ast.Module):
+        return {}
+    known = {one.arg for one in ast.walk(old.args) if isinstance(one, ast.arg)}
+    named = [*new.args.posonlyargs, *new.args.args]
+    without: List[Optional[ast.expr]] = [None] * (len(named) - len(new.args.defaults))
+    found: Dict[str, Optional[ast.expr]] = {}
+    for one, value in zip(named, [*without, *new.args.defaults]):
+        found[one.arg] = value
+    for one, value in zip(new.args.kwonlyargs, new.args.kw_defaults):
+        found[one.arg] = value
+    return {name: value for name, value in found.items() if name not in known}

@@ -89,6 +89,7 @@ def _tried(plan: Any, statements: List[ast.stmt]) -> str:
     # One scope, so that a comprehension sees the locals too.
     scope: Dict[str, Any] = {**frame.f_globals}
     scope.update((name, value) for name, value in frame.f_locals.items() if name[0] != ".")
+    scope.update(plan.values)
     code = compile(ast.Module(body, []), plan.runtime.file, "exec", dont_inherit=True)
     try:
         exec(code, scope)

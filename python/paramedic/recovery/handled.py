@@ -310,8 +310,8 @@ def _swallows(search: _Search, manager: Any, depth: int) -> bool:
         if isinstance(expected, (type, tuple)):
             return isinstance(error, expected)
     generator = getattr(manager, "gen", None)
-    if isinstance(generator, types.GeneratorType) and generator.gi_frame is not None:
-        inner = generator.gi_frame
+    inner = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
+    if isinstance(inner, types.FrameType):
         return _frame_handles(search, inner, inner.f_lasti)
     callbacks = getattr(manager, "_exit_callbacks", None)
     if callbacks is not None and depth < 5:

@@ -245,7 +245,30 @@ def define(one: Any) -> None:
         if isinstance(node, ast.ClassDef) and isinstance(live, type):
             _update_class(live, node, transform, one, scope)
         else:
+            old = {name: scope[name] for name in _bound([node]) if name in scope}
             _execute(transform.statement(node), one, scope)
+            for name, value in old.items():
+                if scope[name] is not value:
+                    _hand_on(name, value, scope)
+
+
+def _hand_on(name: str, old: Any, scope: Dict[str, Any]) -> None:
+    """A constant has a new value: also for the job's modules that have imported it by name."""
+    for file in runtime_of.files():
+        runtime = runtime_of.newest(file)
+        if runtime is None or b"import" not in runtime.source.text:
+            continue
+        names = [
+            alias.asname or alias.name
+            for node in runtime.source.tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if alias.name == name
+        ]
+        other = globals_of(runtime) if names else None
+        for one in names if other is not None and other is not scope else ():
+            if other is not None and other.get(one) is old:
+                other[one] = scope[name]
 
 
 def _execute(stmts: List[ast.stmt], one: Any, scope: Dict[str, Any]) -> None:

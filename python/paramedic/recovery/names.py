@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import sys
 from typing import Any, Dict, Set
@@ -56,6 +57,15 @@ def evaluate(standing: Standing, expression: str) -> Any:
         return eval(compile(expression, "<repair>", "eval"), scope)
     except Exception as error:
         raise Refused(f"{expression!r} has no value: {_text(error)}") from None
+
+
+def value_of(default: ast.expr, standing: Standing) -> Any:
+    """The value of a parameter's default, which the file's own names say."""
+    try:
+        code = compile(ast.Expression(default), "<default>", "eval")
+        return eval(code, standing.frame.f_globals)
+    except Exception as error:
+        raise Refused(f"the default {ast.unparse(default)} has no value: {_text(error)}") from None
 
 
 def write(standing: Standing, values: Dict[str, Any]) -> None:

@@ -294,6 +294,9 @@ def _raised(standings: List[Standing], is_changed: bool) -> Plan:
     test = affected.test_of_raise(standing.path)
     if test is not None and (is_changed or affected.can_come_out_otherwise(test[-1].statement)):
         return _stay(standing, test)
+    if affected.can_begin_anew(standing.function):
+        start = _beginning(standing.function)
+        return _from(standing, standing.runtime, standing.function, start)
     for caller in standings[-2:-1]:
         is_direct = caller.frame is standing.frame.f_back and not caller.at_header()
         if is_direct and standing.function.kind == "function":
@@ -372,6 +375,12 @@ def _rolled_back(crash: Crash, repair: Repair, standings: List[Standing]) -> Pla
     return found
 
 
+def _beginning(function: Function) -> Path:
+    first: Any = function.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return [Step(function.body, int(is_text and len(function.body) > 1), None, "body")]
+
+
 def _iteration_start(standing: Standing, depth: int) -> Path:
     loop: Any = standing.path[depth].statement
     return [*standing.path[: depth + 1], Step(loop.body, 0, loop, "body")]
@@ -443,6 +452,16 @@ def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int
     runtime = made.runtime_of(standing.runtime.file)
     found = _in_version(standing, standing.path, runtime)
     found.edit = made
+    added = affected.new_parameters(standing.function, found.function)
+    for name, default in added.items():
+        if default is not None:
+            found.values[name] = names.value_of(default, standing)
+        elif len(standings) > 1 and standing is standings[-1]:
+            # Only the caller can say.
+            caller = standings[-2]
+            found = _in_version(caller, caller.path, made.runtime_of(caller.runtime.file))
+            found.edit = made
+            return found
     moved = remap.follow(standing.runtime.source, standing.function, standing.path, runtime.source)
     if moved is None or moved.after or repair.at is not None:
         return found
@@ -460,7 +479,7 @@ def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int
 
     # The failing statement is as it was, and so is all that it could call; or it wants more.
     fails_again = not moved.changed and made.changes_only(standing)
-    if fails_again or affected.lacks_a_name(moved, standing.values()):
+    if fails_again or affected.lacks_a_name(moved, {**standing.values(), **found.values}):
         return otherwise() or found
     found.otherwise = otherwise
     return found
