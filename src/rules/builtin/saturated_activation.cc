@@ -19,6 +19,7 @@ constexpr int kWindows = 2;
 // learn: no loss is needed. Healthy layers got there to 44 %, and only by learning.
 constexpr double kShareFromStart = 0.9;
 constexpr int kSamplesFromStart = 3;
+constexpr int kSamplesAtEnd = 2;  // enough when the job is over: short ones have no more
 constexpr uint64_t kElementsOfBatch = 256;
 // Codes of a hashing network and binary units are at the ends on purpose, and the loss falls to a
 // small part. Layers that only the raw inputs drive there learn too, but not so much.
@@ -66,6 +67,17 @@ class SaturatedActivation : public UnitRule {
   void on_step(int64_t /*step*/) override {
     if (!sampled_) return;
     sampled_ = false;
+    judge();
+  }
+
+  void finish() override {
+    if (has_told()) return;
+    samples_needed_ = kSamplesAtEnd;
+    judge();
+  }
+
+ private:
+  void judge() {
     const Learning learning = facts().learning();
     // Gates that have learnt to be open or shut are frozen too, and right.
     const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
@@ -92,19 +104,18 @@ class SaturatedActivation : public UnitRule {
     }
   }
 
- private:
   [[nodiscard]] bool has_learnt() const {
     const LossFact* loss = facts().only_loss();
     return loss != nullptr && facts().learning() == Learning::kLearns &&
            loss->track.verdict().fallen > kLearntShare;
   }
 
-  static bool saturated_from_start(const Layer& layer) {
-    return layer.samples >= kSamplesFromStart && layer.from_start;
+  [[nodiscard]] bool saturated_from_start(const Layer& layer) const {
+    return layer.samples >= samples_needed_ && layer.from_start;
   }
 
   // Of all outputs in the first case, of units that never move in the second.
-  static double share_of(const Layer& layer) {
+  [[nodiscard]] double share_of(const Layer& layer) const {
     return saturated_from_start(layer) ? layer.outside
                                        : static_cast<double>(layer.units_frozen) / layer.units;
   }
@@ -129,6 +140,7 @@ class SaturatedActivation : public UnitRule {
   }
 
   bool sampled_ = false;
+  int samples_needed_ = kSamplesFromStart;
   std::map<std::string, Layer> layers_;
 };
 

@@ -17,6 +17,7 @@ namespace {
 constexpr double kLimit = 1e-7;
 constexpr double kShare = 1e-6;
 constexpr int kSamples = 3;
+constexpr int kSamplesAtEnd = 2;  // enough when the job is over without progress
 // AUTOTRAINER's weaker sign (a ratio below 1e-3 and a small norm): only when the loss stands still.
 constexpr double kWeakLimit = 1e-5;
 constexpr double kWeakShare = 1e-3;
@@ -95,6 +96,16 @@ class VanishingGradient : public Rule {
     } else if (told_ && weak == 0) {
       recover();
     }
+    newest_ = std::move(worst);
+    newest_strong_ = strong;
+  }
+
+  // Short jobs have few samples.
+  void finish() override {
+    const bool few = strong_.hits() >= kSamplesAtEnd && strong_.hits() < kSamples;
+    if (told_ || !few || newest_strong_ == 0) return;
+    if (facts().learning() != Learning::kStalled) return;
+    tell(newest_, newest_strong_, strong_.first_step(), kLimit);
   }
 
  private:
@@ -168,6 +179,8 @@ class VanishingGradient : public Rule {
   }
 
   std::map<int, std::vector<Layer>> layers_;  // of this step, by optimizer
+  std::vector<Layer> newest_;                 // of the newest sample, when some have vanished
+  size_t newest_strong_ = 0;                  // of these, by the strong limit
   Streak strong_;
   Streak weak_;
   std::optional<Finding> told_;
