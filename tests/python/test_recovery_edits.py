@@ -202,3 +202,26 @@ def test_a_crash_inside_an_async_generator_s_context_is_held_where_it_happens(
     ended, decider = run(tmp_path, source, [Repair("action", code="table[2] = 5")])
     assert ended["result"] == 5 and ended["log"] == ["in", "out"]
     assert decider.where[0].startswith("work:")
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "wb"])
+def test_what_a_failed_statement_has_written_is_taken_back(tmp_path: Path, mode: str) -> None:
+    source = """
+    import json, pickle
+    record = {"numbers": list(range(20_000)), "name": "ü" * 3, "bad": BAD}
+    def save(path, mode):
+        with open(path, mode) as file:
+            file.write("first\\n".encode() if "b" in mode else "first\\n")
+            if "b" in mode:
+                pickle.dump(record, file)
+            else:
+                json.dump(record, file, ensure_ascii=False)
+    save(PATH, MODE)
+    """
+    names = {"MODE": mode, "PATH": str(tmp_path / "whole")}
+    run(tmp_path, source, [], BAD=None, **names)
+    names["PATH"] = str(tmp_path / "repaired")
+    repairs = [Repair("action", code="record['bad'] = None")]
+    _, decider = run(tmp_path, source, repairs, BAD=lambda: 1, **names)
+    assert len(decider.crashes) == 1
+    assert (tmp_path / "repaired").read_bytes() == (tmp_path / "whole").read_bytes()

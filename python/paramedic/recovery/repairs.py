@@ -47,6 +47,7 @@ class Plan:
     # Where an edit's next statement would only raise again: the plan that goes on before it.
     otherwise: Callable[[], Optional[Plan]] = lambda: None
     tried: List[ast.stmt] = field(default_factory=list)  # what an edit's trial runs
+    half: Any = None  # written.Half: what the failing statement has written already
 
     def check(self) -> None:
         """Raises Refused where the continuation cannot be built."""
@@ -68,6 +69,8 @@ class Plan:
 
     def leave(self, error: BaseException, cells: Any) -> Leave:
         """How the frame goes on; called at its barrier."""
+        if self.half is not None:
+            self.half.take_back()
         scope = self.standing.frame.f_globals
         values = self._values(error)
         if self.function.kind == "module":
@@ -226,6 +229,8 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
     if repair.at is not None:
         found = _at(repair, standings, found)
     found.in_place = found.standing is crashed and found.region == region
+    if found.in_place and found.target.instead is None:
+        found.half = crashed.half
     return found
 
 

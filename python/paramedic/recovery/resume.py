@@ -15,7 +15,16 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
-from paramedic.recovery import dialogue, dry_run, emergency, handled, repairs, script, stack
+from paramedic.recovery import (
+    dialogue,
+    dry_run,
+    emergency,
+    handled,
+    repairs,
+    script,
+    stack,
+    written,
+)
 from paramedic.recovery.crash import Crash, Decider, Refused, Repair
 from paramedic.recovery.runtime import Leave, Runtime, note
 
@@ -166,6 +175,7 @@ def _hold(
         _thread.failing = error
         return None
     took = {"find": (time.perf_counter() - began) * 1e3}
+    standing.half = written.half_done(standing)
     for _ in range(MAX_REFUSED):
         repair = decider.ask(crash)
         if repair is None:

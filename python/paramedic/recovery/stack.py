@@ -39,6 +39,7 @@ class Standing:
     path: Path
     place: Position  # of the instruction
     in_next: bool  # a loop's iterator is what failed
+    half: Any = None  # written.Half: what the failed statement has written into a file
 
     def project_frame(self) -> ProjectFrame:
         """As the others see it: in the source as it is now."""
