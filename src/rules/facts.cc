@@ -30,6 +30,10 @@ constexpr double kNoiseShareMax = 0.3;
 // Where no level says what guessing gives, a fall that the noise could hide must not be missed.
 constexpr double kErrorShareMax = 0.05;
 constexpr double kWorseFactor = 3;
+// Of guessing: an untrained classifier starts no lower.
+constexpr double kFromBelow = 0.8;
+// Of the very first loss: what is less has been learnt, however soon.
+constexpr double kAtOnceShare = 0.9;
 // An untrained classifier starts near guessing; a sum over the batch starts far above.
 constexpr double kStartShare = 1.5;
 // No batch is by chance so much easier than the next ones.
@@ -287,6 +291,10 @@ Learning Facts::learning() const {
   const bool far = rises && verdict.recent > kWorseFactor * verdict.first;
   if (chance) {
     if (!guesses) return Learning::kUnknown;
+    // Contrast with a queue of negatives starts far below: it rises while the queue fills.
+    if (rises && verdict.start < kFromBelow * *chance) {
+      return far ? Learning::kRises : Learning::kUnknown;
+    }
     return far ? Learning::kWorse : Learning::kStalled;
   }
   if (rises) {
@@ -294,7 +302,9 @@ Learning Facts::learning() const {
   }
   const bool quiet_enough = verdict.noise < kNoiseShareMax * verdict.recent &&
                             4 * verdict.error < kErrorShareMax * verdict.recent;
-  const bool unlearnt = verdict.recent >= kDistanceUnlearnt && !trained_before();
+  // A solver such as LBFGS is where it can get within less steps than the head has.
+  const bool fell_at_once = verdict.recent < kAtOnceShare * verdict.start;
+  const bool unlearnt = verdict.recent >= kDistanceUnlearnt && !trained_before() && !fell_at_once;
   return quiet_enough && unlearnt ? Learning::kStalled : Learning::kUnknown;
 }
 
