@@ -15,8 +15,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace paramedic;
   const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-  if (const auto value = cluster::parse_pickle(bytes); value.ok()) {
-    if (!parse_json(to_text(*value), "what was read").ok()) std::abort();
+  if (const auto values = cluster::read_pickle(bytes); values.ok()) {
+    const auto json = cluster::to_json(*values);
+    if (json.ok() && !parse_json(to_text(*json), "what was read").ok()) std::abort();
   }
   const auto dump = cluster::parse_flight_dump(bytes, "dump_rank_3");
   if (dump.ok() ? dump->rank < 0 : dump.status().message().empty()) std::abort();

@@ -13,6 +13,9 @@
 namespace paramedic {
 namespace {
 
+// Room that is made at once for what a file says it holds; more of it comes as it is read.
+constexpr size_t kReserveMax = 64 << 20;
+
 class UniqueFd {
  public:
   explicit UniqueFd(int fd) : fd_(fd) {}
@@ -75,6 +78,10 @@ class PosixFileSystem : public FileSystem {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (fd.get() < 0) return errno_error("cannot open", path, errno);
     std::string text;
+    struct stat status{};
+    if (::fstat(fd.get(), &status) == 0 && status.st_size > 0) {
+      text.reserve(std::min(static_cast<size_t>(status.st_size), kReserveMax));
+    }
     char buffer[1 << 16];
     while (true) {
       const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <system_error>
 
 #include "cluster/ranks.h"
 
 namespace paramedic::cluster {
 namespace {
-
-using Kind = JsonCursor::Kind;
 
 constexpr size_t kGroupRanksMax = 1 << 20;
 constexpr size_t kTensorsMax = 4'096;  // of one call; a fused operation has some hundreds
@@ -24,6 +23,9 @@ void append_raw(std::string& key, int64_t value) {
 }
 
 void put_in_order(std::vector<int32_t>& ranks) {
+  // Mostly they are: in a job of 10,000 ranks every dump lists all of them.
+  const auto falls = std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>());
+  if (falls == ranks.end()) return;
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
@@ -48,17 +50,19 @@ std::vector<int32_t> ranks_in_text(std::string_view text) {
   return ranks;
 }
 
-Result<FlightDump> DumpReader::read() {
+template <typename Cursor>
+Result<FlightDump> DumpReader<Cursor>::read() {
   if (json_.next() != Kind::kObject) return corruption("it is neither JSON nor a pickle of a dump");
   json_.object([&](std::string_view key) { read_member(key); });
-  if (!json_.error().empty()) return corruption("the JSON is damaged: " + json_.error());
+  if (!json_.error().empty()) return corruption(Cursor::kDamaged + json_.error());
   if (!json_.is_at_end()) return corruption("something stands behind the JSON");
   if (!is_dump_) return corruption("this is no dump of a flight recorder");
   finish();
   return std::move(dump_);
 }
 
-void DumpReader::read_member(std::string_view key) {
+template <typename Cursor>
+void DumpReader<Cursor>::read_member(std::string_view key) {
   if (key == "entries") {
     is_dump_ = true;
     if (json_.next() == Kind::kArray) json_.array([&] { read_entry(); });
@@ -75,7 +79,8 @@ void DumpReader::read_member(std::string_view key) {
   }
 }
 
-int64_t DumpReader::number_or(int64_t fallback) {
+template <typename Cursor>
+int64_t DumpReader<Cursor>::number_or(int64_t fallback) {
   if (json_.next() != Kind::kString) return json_.integer().value_or(fallback);
   const std::string_view text = json_.string();
   int64_t value = 0;
@@ -83,17 +88,20 @@ int64_t DumpReader::number_or(int64_t fallback) {
   return error == std::errc() && end == text.data() + text.size() ? value : fallback;
 }
 
-bool DumpReader::is_true() {
+template <typename Cursor>
+bool DumpReader<Cursor>::is_true() {
   const bool found = json_.next() == Kind::kTrue;
   json_.skip();
   return found;
 }
 
-std::string_view DumpReader::text_or_nothing() {
+template <typename Cursor>
+std::string_view DumpReader<Cursor>::text_or_nothing() {
   return json_.next() == Kind::kString ? json_.string() : std::string_view();
 }
 
-void DumpReader::read_entry() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_entry() {
   if (json_.next() != Kind::kObject) return;
   // Entries have the same members, and most of their values repeat.
   const auto changed = [&](size_t number) { read_entry_member(members_[number]); };
@@ -102,9 +110,9 @@ void DumpReader::read_entry() {
     members_.clear();
     bool is_told_twice = false;
     json_.object(layout_, [&](std::string_view key) {
-      const Member member = member_of(key);
+      const EntryMember member = member_of(key);
       const auto same = std::find(members_.begin(), members_.end(), member);
-      is_told_twice = is_told_twice || (member != Member::kNone && same != members_.end());
+      is_told_twice = is_told_twice || (member != EntryMember::kNone && same != members_.end());
       members_.push_back(member);
       read_entry_member(member);
     });
@@ -113,75 +121,78 @@ void DumpReader::read_entry() {
   add_entry();
 }
 
-DumpReader::Member DumpReader::member_of(std::string_view key) {
-  static constexpr std::array<std::pair<std::string_view, Member>, 13> kMembers = {
-      {{"collective_seq_id", Member::kCollective},
-       {"p2p_seq_id", Member::kTransfer},
-       {"is_p2p", Member::kIsTransfer},
-       {"input_sizes", Member::kSizes},
-       {"input_dtypes", Member::kDtypes},
-       {"pg_id", Member::kGroupId},
-       {"process_group", Member::kGroup},
-       {"profiling_name", Member::kName},
-       {"record_id", Member::kRecord},
-       {"retired", Member::kRetired},
-       {"state", Member::kState},
-       {"time_created_ns", Member::kCreated},
-       {"frames", Member::kFrames}}};
+template <typename Cursor>
+EntryMember DumpReader<Cursor>::member_of(std::string_view key) {
+  static constexpr std::array<std::pair<std::string_view, EntryMember>, 13> kMembers = {
+      {{"collective_seq_id", EntryMember::kCollective},
+       {"p2p_seq_id", EntryMember::kTransfer},
+       {"is_p2p", EntryMember::kIsTransfer},
+       {"input_sizes", EntryMember::kSizes},
+       {"input_dtypes", EntryMember::kDtypes},
+       {"pg_id", EntryMember::kGroupId},
+       {"process_group", EntryMember::kGroup},
+       {"profiling_name", EntryMember::kName},
+       {"record_id", EntryMember::kRecord},
+       {"retired", EntryMember::kRetired},
+       {"state", EntryMember::kState},
+       {"time_created_ns", EntryMember::kCreated},
+       {"frames", EntryMember::kFrames}}};
   for (const auto& [name, member] : kMembers) {
     if (name == key) return member;
   }
-  return Member::kNone;
+  return EntryMember::kNone;
 }
 
-void DumpReader::read_entry_member(Member member) {
+template <typename Cursor>
+void DumpReader<Cursor>::read_entry_member(EntryMember member) {
   switch (member) {
-    case Member::kNone:
+    case EntryMember::kNone:
       return;
-    case Member::kCollective:
+    case EntryMember::kCollective:
       entry_.collective = number_or(0);
       return;
-    case Member::kTransfer:
+    case EntryMember::kTransfer:
       entry_.transfer = number_or(0);
       return;
-    case Member::kIsTransfer:
+    case EntryMember::kIsTransfer:
       entry_.is_transfer = is_true();
       return;
-    case Member::kSizes:
+    case EntryMember::kSizes:
       return read_sizes();
-    case Member::kDtypes:
+    case EntryMember::kDtypes:
       return read_dtypes();
-    case Member::kGroupId:
+    case EntryMember::kGroupId:
       entry_.group_id = number_or(-1);
       entry_.group_at.reset();
       return;
-    case Member::kGroup:
+    case EntryMember::kGroup:
       return read_group_of_entry();
-    case Member::kName:
+    case EntryMember::kName:
       entry_.name = text_or_nothing();
       entry_.call_at.reset();
       return;
-    case Member::kRecord: {
+    case EntryMember::kRecord: {
       const int64_t record = number_or(-1);
       entry_.record = record <= kRecordMax ? record : -1;
       return;
     }
-    case Member::kRetired:
+    case EntryMember::kRetired:
       entry_.retired = is_true();
       return;
-    case Member::kState:
+    case EntryMember::kState:
       entry_.is_completed = text_or_nothing() == "completed";
       return;
-    case Member::kCreated:
+    case EntryMember::kCreated:
       entry_.created_ns = number_or(0);
       return;
-    case Member::kFrames:
+    case EntryMember::kFrames:
       return read_frames();
   }
 }
 
 // The name, then the description.
-void DumpReader::read_group_of_entry() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_group_of_entry() {
   entry_.group.clear();
   entry_.description.clear();
   entry_.group_at.reset();
@@ -195,7 +206,8 @@ void DumpReader::read_group_of_entry() {
   });
 }
 
-void DumpReader::read_dtypes() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_dtypes() {
   entry_.dtypes.clear();
   entry_.call_at.reset();
   if (json_.next() != Kind::kArray) return;
@@ -205,7 +217,8 @@ void DumpReader::read_dtypes() {
   });
 }
 
-void DumpReader::read_sizes() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_sizes() {
   std::vector<int64_t>& sizes = entry_.sizes;
   sizes.clear();
   entry_.call_at.reset();
@@ -225,13 +238,30 @@ void DumpReader::read_sizes() {
 }
 
 // Frames are innermost first: the first own one is the call's.
-void DumpReader::read_frames() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_frames() {
   entry_.site = 0;
   if (json_.next() == Kind::kArray) json_.array([&] { read_frame(); });
 }
 
-void DumpReader::read_frame() {
-  if (json_.next() != Kind::kObject || entry_.site != 0) return;
+template <typename Cursor>
+void DumpReader<Cursor>::read_frame() {
+  if (entry_.site != 0) return;
+  const uint64_t identity = json_.identity();
+  if (identity == 0) {
+    entry_.site = site_of_frame();
+    return;
+  }
+  if (identity >= shared_frames_.size()) shared_frames_.resize(identity + 1);
+  std::optional<uint32_t>& known = shared_frames_[identity];
+  if (!known) known = site_of_frame();
+  entry_.site = *known;
+}
+
+// 0: it is not the job's own.
+template <typename Cursor>
+uint32_t DumpReader<Cursor>::site_of_frame() {
+  if (json_.next() != Kind::kObject) return 0;
   store::CallSite frame;
   json_.object([&](std::string_view key) {
     if (key == "filename") {
@@ -243,19 +273,20 @@ void DumpReader::read_frame() {
       frame.function = text_or_nothing();
     }
   });
-  if (frame.line <= 0) return;
+  if (frame.line <= 0) return 0;
   auto known = own_files_.find(frame.file);
   if (known == own_files_.end()) {
     known = own_files_.emplace(frame.file, is_own_file(frame.file)).first;
   }
-  if (!known->second) return;
+  if (!known->second) return 0;
   const auto next = static_cast<uint32_t>(dump_.sites.size());
   const auto [site, is_new] = sites_.try_emplace({frame.file, frame.line}, next);
-  entry_.site = site->second;
   if (is_new) dump_.sites.push_back(std::move(frame));
+  return site->second;
 }
 
-void DumpReader::read_config() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_config() {
   if (json_.next() != Kind::kObject) return;
   json_.object([&](std::string_view key) {
     // Gloo's recorder lists one group without a name, which says nothing.
@@ -266,7 +297,8 @@ void DumpReader::read_config() {
   });
 }
 
-void DumpReader::read_config_member(std::string_view key, FlightGroup& group) {
+template <typename Cursor>
+void DumpReader<Cursor>::read_config_member(std::string_view key, FlightGroup& group) {
   if (key == "desc") group.description = text_or_nothing();
   if (key != "ranks") return;
   if (json_.next() == Kind::kString) {
@@ -281,7 +313,8 @@ void DumpReader::read_config_member(std::string_view key, FlightGroup& group) {
   }
 }
 
-void DumpReader::read_status() {
+template <typename Cursor>
+void DumpReader<Cursor>::read_status() {
   if (json_.next() != Kind::kObject) return;
   json_.object([&](std::string_view key) {
     if (json_.next() != Kind::kObject || status_.size() >= kDumpGroupsMax) return;
@@ -294,7 +327,8 @@ void DumpReader::read_status() {
 }
 
 // UINT32_MAX: there are too many.
-uint32_t DumpReader::group_named(std::string_view name) {
+template <typename Cursor>
+uint32_t DumpReader<Cursor>::group_named(std::string_view name) {
   const auto known = groups_.find(name);
   if (known != groups_.end()) return known->second;
   if (dump_.groups.size() >= kDumpGroupsMax) return UINT32_MAX;
@@ -305,20 +339,22 @@ uint32_t DumpReader::group_named(std::string_view name) {
 }
 
 // UINT32_MAX: there are too many.
-uint32_t DumpReader::group_of_entry() {
+template <typename Cursor>
+uint32_t DumpReader<Cursor>::group_of_entry() {
   if (entry_.group_at) return *entry_.group_at;
   const uint32_t group = group_named(entry_.group);
   if (group == UINT32_MAX) return group;
   std::string& description = dump_.groups[group].description;
   if (description.empty()) description = entry_.description;
   const bool is_numbered =
-      std::find(members_.begin(), members_.end(), Member::kGroupId) != members_.end();
+      std::find(members_.begin(), members_.end(), EntryMember::kGroupId) != members_.end();
   if (is_numbered) group_of_id_.insert_or_assign(std::to_string(entry_.group_id), group);
   entry_.group_at = group;
   return group;
 }
 
-uint32_t DumpReader::intern_call() {
+template <typename Cursor>
+uint32_t DumpReader<Cursor>::intern_call() {
   if (entry_.call_at) return *entry_.call_at;
   call_key_ = entry_.name;
   call_key_ += '\0';
@@ -331,7 +367,8 @@ uint32_t DumpReader::intern_call() {
   return known->second;
 }
 
-void DumpReader::make_call(FlightCall& call) const {
+template <typename Cursor>
+void DumpReader<Cursor>::make_call(FlightCall& call) const {
   const std::string& name = entry_.name;
   const std::vector<int64_t>& sizes = entry_.sizes;
   const size_t colon = name.find(':');
@@ -346,7 +383,8 @@ void DumpReader::make_call(FlightCall& call) const {
   }
 }
 
-void DumpReader::add_entry() {
+template <typename Cursor>
+void DumpReader<Cursor>::add_entry() {
   const bool is_first = dump_.entries.empty() && dump_.entries_left_out == 0;
   if (is_first) dump_.is_whole = entry_.record == 0;
   if (is_first) dump_.first_record = entry_.record;
@@ -369,7 +407,8 @@ void DumpReader::add_entry() {
   dump_.entries.push_back(made);
 }
 
-void DumpReader::finish() {
+template <typename Cursor>
+void DumpReader<Cursor>::finish() {
   for (const auto& [id, status] : status_) {
     const auto named = group_of_id_.find(id);
     // Where no entry tells the numbers, the first group is still the one of all ranks.
@@ -381,5 +420,8 @@ void DumpReader::finish() {
     dump_.groups[group].last_completed = status.last_completed;
   }
 }
+
+template class DumpReader<JsonCursor>;
+template class DumpReader<PickleCursor>;
 
 }  // namespace paramedic::cluster

@@ -153,20 +153,22 @@ Read read_some(FileSystem& files, const std::vector<std::string>& paths, size_t 
   return read;
 }
 
+Result<FlightDump> read_values(Bytes bytes) {
+  if (!looks_like_pickle(bytes)) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return DumpReader(JsonCursor(text)).read();
+  }
+  PARAMEDIC_ASSIGN(const PickleValues values, read_pickle(bytes));
+  return DumpReader(PickleCursor(values)).read();
+}
+
 }  // namespace
 
 Result<FlightDump> parse_flight_dump(Bytes bytes, const std::string& path) {
-  std::string from_pickle;
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto named = [&](const Status& why) {
     return Status(why.code(), fmt::format("{}: {}", path, why.message()), why.hint());
   };
-  if (looks_like_pickle(bytes)) {
-    const auto parsed = parse_pickle(bytes);
-    if (!parsed.ok()) return named(parsed.status());
-    text = from_pickle = to_text(*parsed);
-  }
-  auto read = DumpReader(text).read();
+  auto read = read_values(bytes);
   if (!read.ok()) return named(read.status());
   FlightDump dump = std::move(read).value();
   dump.path = path;

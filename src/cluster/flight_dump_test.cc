@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/test_folder.h"
+#include "cluster/test_dumps.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -150,6 +151,39 @@ TEST(flight_dump, entries_that_look_like_the_one_before_are_read_as_all_others_a
     for (size_t i = 0; i < usual->groups.size(); ++i) {
       EXPECT_EQ(usual->groups[i].description, unlike->groups[i].description);
       EXPECT_EQ(usual->groups[i].last_enqueued, unlike->groups[i].last_enqueued);
+    }
+  }
+}
+
+TEST(flight_dump, a_pickle_tells_what_the_same_dump_tells_as_json) {
+  TestDumps dumps(4);
+  dumps.group("pair", {0, 1});
+  for (int step = 0; step < 50; ++step) {
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      dumps.call(rank, "all_reduce", 40 + step % 3, true, "0", 64 + step % 2);
+      if (rank < 2) dumps.call(rank, "broadcast", 50, step < 49, "pair");
+    }
+  }
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    const std::string json = dumps.json(rank), pickle = dumps.pickle(rank);
+    const auto expected = parse_flight_dump(as_bytes(json), "a");
+    const auto read = parse_flight_dump(as_bytes(pickle), "a");
+    ASSERT_TRUE(expected.ok()) << expected.status().message();
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->rank, rank);
+    EXPECT_EQ(read->first_record, expected->first_record);
+    ASSERT_EQ(read->entries.size(), expected->entries.size());
+    for (size_t i = 0; i < read->entries.size(); ++i) {
+      const FlightEntry &one = read->entries[i], &other = expected->entries[i];
+      EXPECT_EQ(std::tie(one.group, one.call, one.site, one.sequence, one.completed),
+                std::tie(other.group, other.call, other.site, other.sequence, other.completed));
+      EXPECT_EQ(one.created_ns, other.created_ns);
+      EXPECT_EQ(read->sites[one.site].line, expected->sites[other.site].line);
+      EXPECT_EQ(read->calls[one.call].input_sizes, expected->calls[other.call].input_sizes);
+    }
+    for (size_t i = 0; i < read->groups.size(); ++i) {
+      EXPECT_EQ(read->groups[i].ranks, expected->groups[i].ranks);
+      EXPECT_EQ(read->groups[i].description, expected->groups[i].description);
     }
   }
 }

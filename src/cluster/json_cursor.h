@@ -30,6 +30,9 @@ class JsonLayout {
 
 class JsonCursor {
  public:
+  using Layout = JsonLayout;
+  static constexpr const char* kDamaged = "the JSON is damaged: ";
+
   // `text` outlives the cursor.
   explicit JsonCursor(std::string_view text) : text_(text) {}
 
@@ -39,6 +42,8 @@ class JsonCursor {
   enum class Kind : uint8_t { kObject, kArray, kString, kNumber, kTrue, kFalse, kNull, kEnd };
   // Of the value that comes next.
   Kind next();
+  // Text shares nothing.
+  [[nodiscard]] static uint64_t identity() { return 0; }
 
   // Calls `member(key)` for each member of the object that comes next; `key` is valid until the
   // cursor moves. The function reads the value, or leaves it to be passed over.

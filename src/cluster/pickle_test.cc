@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
+
+#include "cluster/pickle_cursor.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -15,7 +18,12 @@ std::string bytes_of(const std::string& hex) {
   return bytes;
 }
 
-Result<Json> parse(const std::string& hex) { return parse_pickle(as_bytes(bytes_of(hex))); }
+Result<Json> json_of(const std::string& bytes) {
+  PARAMEDIC_ASSIGN(const PickleValues values, read_pickle(as_bytes(bytes)));
+  return to_json(values);
+}
+
+Result<Json> parse(const std::string& hex) { return json_of(bytes_of(hex)); }
 
 // pickle.dumps({'a': [1, 2, (3, -4)], 'b': None, 'c': 1.5, 'd': True, 'e': 2**40, 'f': -2**40,
 //               'g': {5: 'x'}}, 2)
@@ -43,7 +51,7 @@ TEST(pickle, an_opcode_that_would_import_is_refused_and_named) {
 TEST(pickle, every_cut_is_an_error_with_its_offset_and_no_crash) {
   const std::string whole = bytes_of(kPlain);
   for (size_t length = 0; length < whole.size(); ++length) {
-    const auto value = parse_pickle(as_bytes(std::string_view(whole).substr(0, length)));
+    const auto value = json_of(whole.substr(0, length));
     ASSERT_FALSE(value.ok()) << length;
     EXPECT_NE(value.status().message().find(" at offset "), std::string::npos);
   }
@@ -53,7 +61,7 @@ TEST(pickle, a_list_that_holds_itself_meets_the_limit_of_depth) {
   // l = []; l.append(l)
   const auto value = parse("80025d71006800612e");
   ASSERT_FALSE(value.ok());
-  EXPECT_EQ(value.status().message(), "the pickle is nested too deeply at offset 8");
+  EXPECT_EQ(value.status().message(), "the pickle is nested too deeply");
 }
 
 TEST(pickle, a_small_file_that_unfolds_without_end_meets_the_limit_of_values) {
@@ -64,10 +72,49 @@ TEST(pickle, a_small_file_that_unfolds_without_end_meets_the_limit_of_values) {
     for (int i = 0; i < 10; ++i) (bytes += 'h') += level;
     ((bytes += "eq") += static_cast<char>(level + 1)) += '0';
   }
-  const auto value = parse_pickle(as_bytes(bytes + "h\x09."));
+  const auto value = json_of(bytes + "h\x09.");
   ASSERT_FALSE(value.ok());
   EXPECT_NE(value.status().message().find("too many values"), std::string::npos)
       << value.status().message();
+}
+
+TEST(pickle, a_list_that_grows_after_others_were_made_keeps_its_items) {
+  // a, b = [], []; 300 times: a.append(1), b.append(a number of its own); [a, b]
+  std::string bytes = "\x80\x02]q" + std::string(1, '\0') + "0]q\x01";
+  bytes += '0';
+  Json expected = Json::parse("[[], []]");
+  for (int i = 0; i < 300; ++i) {
+    bytes += std::string("h") + '\0' + "K\x01" + "a0h\x01M" + static_cast<char>(i % 256);
+    bytes += std::string(1, static_cast<char>(i / 256)) + "a0";
+    expected[0].push_back(1);
+    expected[1].push_back(i);
+  }
+  const auto value = json_of(bytes + "h" + '\0' + "h\x01\x86.");
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(*value, expected);
+}
+
+TEST(pickle, a_place_in_the_memo_that_no_pickle_needs_is_refused) {
+  const auto value = json_of("\x80\x02Nr\xff\xff\xff\xff.");
+  ASSERT_FALSE(value.ok());
+  EXPECT_NE(value.status().message().find("remembers too many values"), std::string::npos);
+}
+
+TEST(pickle, what_unfolds_without_end_ends_the_walk_through_its_values_too) {
+  // A dict whose values are lists that hold the list before ten times each, nine levels deep.
+  std::string bytes = "\x80\x02]q" + std::string(1, '\0') + "0";
+  for (char level = 0; level < 9; ++level) {
+    bytes += "](";
+    for (int i = 0; i < 10; ++i) (bytes += 'h') += level;
+    ((bytes += "eq") += static_cast<char>(level + 1)) += '0';
+  }
+  bytes += "h\x09.";
+  const auto values = read_pickle(as_bytes(bytes));
+  ASSERT_TRUE(values.ok());
+  PickleCursor cursor(*values);
+  const std::function<void()> walk = [&] { cursor.array(walk); };
+  walk();
+  EXPECT_EQ(cursor.error(), "it unfolds to too many values");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "cluster/flight_dump.h"
 
 namespace paramedic::cluster {
@@ -19,6 +20,8 @@ class TestDumps {
   void call(int32_t rank, const std::string& operation, int32_t line, bool completed = true,
             const std::string& group = "0", int64_t size = 64);
   void all_reduce_on_all(int calls);
+  // Frames of installed packages inside each call, and as many outside of it.
+  void library_frames(int count) { library_frames_ = count; }
   // The first `entries` entries of the rank are overwritten.
   void overwrite(int32_t rank, size_t entries);
 
@@ -26,9 +29,14 @@ class TestDumps {
   [[nodiscard]] const std::vector<FlightDump>& dumps() const { return dumps_; }
   // As the recorder of NCCL writes it, with the stacks that its pickles have.
   [[nodiscard]] std::string json(int32_t rank) const;
+  // The same as its pickles are: texts and frames that are equal are shared.
+  [[nodiscard]] std::string pickle(int32_t rank) const;
 
  private:
+  [[nodiscard]] Json values(int32_t rank) const;
+
   std::vector<FlightDump> dumps_;
+  int library_frames_ = 0;
   std::map<std::pair<int32_t, std::string>, int64_t> sequences_;
 };
 
