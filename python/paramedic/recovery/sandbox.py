@@ -33,6 +33,7 @@ _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _KILL, _ALLOW = 0x80000000, 0x7FFF0000
 _X86_64 = 0xC000003E
 _WRITE, _MMAP = 1, 9
+_M_TRIM_THRESHOLD = -1
 # mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn sched_yield mremap madvise nanosleep
 # getpid exit gettimeofday getrusage sysinfo gettid futex sched_getaffinity clock_gettime
 # clock_getres clock_nanosleep exit_group getcpu getrandom rseq
@@ -108,6 +109,9 @@ def _confine(writing: int) -> None:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     library = ctypes.CDLL(None, use_errno=True)
+    if hasattr(library, "mallopt"):
+        # Before a thread's memory shrinks, glibc reads a file of /proc, which would end the copy.
+        library.mallopt(_M_TRIM_THRESHOLD, 0x7FFFFFFF)
     for begin, length in _shared_mappings():
         _make_private(library, begin, length)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
