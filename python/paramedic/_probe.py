@@ -268,11 +268,15 @@ def _first_int(names: Sequence[str], default: int) -> int:
 
 
 def rank_from_env() -> Tuple[int, int]:
-    """(rank, world size) as torchrun, Open MPI, MPICH or Slurm told this process; (0, 1) else."""
+    """(rank, world size) as the launcher told this process; (0, 1) else."""
     for rank, size in (
         ("RANK", "WORLD_SIZE"),
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         ("PMI_RANK", "PMI_SIZE"),
+        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+        ("HOROVOD_RANK", "HOROVOD_SIZE"),
+        ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+        ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
         ("SLURM_PROCID", "SLURM_NTASKS"),
     ):
         if rank in os.environ and size in os.environ:

@@ -80,7 +80,7 @@ void differs(const JobSettings& job, const Complain& complain, const char* name,
   complain({nullptr,
             name,
             fmt::format("{} differs between the ranks: {}", name, fmt::join(values, ", ")),
-            {}});
+            {fmt::format("{} is {}", name, who_has_what(with, value_of))}});
 }
 
 void master_addr_differs(const JobSettings& job, const Complain& complain) {

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 6> kVersions = {"python", "torch", "cuda"
                                                        "nccl",   "numpy", "tensorflow"};
 
 // Different on each rank by their meaning, or the matter of other rules.
-constexpr std::array<std::string_view, 20> kOwn = {"RANK",
+constexpr std::array<std::string_view, 24> kOwn = {"RANK",
                                                    "LOCAL_RANK",
                                                    "GROUP_RANK",
                                                    "ROLE_RANK",
@@ -42,9 +42,13 @@ constexpr std::array<std::string_view, 20> kOwn = {"RANK",
                                                    "KMP_AFFINITY",
                                                    "GOMP_CPU_AFFINITY",
                                                    "OMP_PLACES",
-                                                   "LOCAL_WORLD_SIZE"};
-constexpr std::array<std::string_view, 5> kOwnPrefixes = {"SLURM_", "OMPI_", "PMI_", "PMIX_",
-                                                          "PET_"};
+                                                   "LOCAL_WORLD_SIZE",
+                                                   "HOROVOD_RANK",
+                                                   "HOROVOD_LOCAL_RANK",
+                                                   "HOROVOD_CROSS_RANK",
+                                                   "HOROVOD_HOSTNAME"};
+constexpr std::array<std::string_view, 8> kOwnPrefixes = {"SLURM_", "OMPI_", "PMI_", "PMIX_",
+                                                          "PET_",   "MV2_",  "JSM_", "FLUX_"};
 // Parts of the names of others that a start script gives to each rank, or that mean nothing.
 constexpr std::array<std::string_view, 22> kOwnParts = {
     "RANK", "LOG",    "HOST",      "NODE", "PORT", "NAME",  "FILE",  "DEVICE",

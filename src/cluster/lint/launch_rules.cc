@@ -110,7 +110,7 @@ void world_size_differs(const JobSettings& job, const Complain& complain) {
   complain({nullptr,
             "WORLD_SIZE",
             fmt::format("WORLD_SIZE differs between the ranks: {}", fmt::join(sizes, ", ")),
-            {}});
+            {"WORLD_SIZE is " + who_has_what(ranks, size_of)}});
 }
 
 void local_rank_beyond_devices(const JobSettings& job, const Complain& complain) {
@@ -169,20 +169,23 @@ std::vector<LaunchLine> launchers_of(const JobSettings& job) {
 
 // Launchers of one job that were told different things.
 void launchers_differ(const JobSettings& job, const Complain& complain, const char* option) {
-  const auto lines = launchers_of(job);
-  std::map<std::string, std::vector<const LaunchLine*>> by_value;
-  for (const LaunchLine& line : lines) {
-    if (line.nnodes > 1) by_value[line.option(option)].push_back(&line);
+  std::vector<const Setting*> launchers;
+  std::set<std::string> values;
+  for (const Setting& process : job.processes) {
+    if (!process.is_launcher()) continue;
+    const LaunchLine line = parse_launch(process);
+    if (line.nnodes < 2) continue;
+    launchers.push_back(&process);
+    values.insert(line.option(option));
   }
-  if (by_value.size() < 2) return;
-  std::vector<std::string> told;
-  for (const auto& [value, same] : by_value) {
-    told.push_back(fmt::format("'{}' for {} of them", value, same.size()));
-  }
+  if (values.size() < 2) return;
+  const auto value_of = [&](const Setting& launcher) {
+    return parse_launch(launcher).option(option);
+  };
   complain({nullptr,
             "",
             fmt::format("the launchers of one job have different --{}: {}", option,
-                        fmt::join(told, ", ")),
+                        who_has_what(launchers, value_of)),
             {}});
 }
 

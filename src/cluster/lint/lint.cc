@@ -1,5 +1,8 @@
 #include "cluster/lint/lint.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -12,6 +15,7 @@ namespace {
 
 // Of one rule: what comes after them says nothing new.
 constexpr size_t kComplaintsMax = 32;
+constexpr size_t kNamesShown = 8;
 
 rules::Severity severity_of(const LintRule& rule, LintMode mode) {
   const bool quiet = mode == LintMode::kAtStart && rule.grade == LintGrade::kAdvice;
@@ -122,6 +126,25 @@ std::vector<const Setting*> members_of(const JobSettings& job) {
 std::string value_or_empty(const Setting& process, const std::string& variable) {
   const std::string* value = process.variable(variable);
   return value == nullptr ? std::string() : *value;
+}
+
+std::string who_has_what(const std::vector<const Setting*>& processes, const ValueOf& value_of) {
+  std::map<std::string, std::vector<std::string>> by_value;
+  for (const Setting* process : processes) by_value[value_of(*process)].push_back(process->name);
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups(by_value.begin(),
+                                                                       by_value.end());
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::vector<std::string> parts;
+  for (auto& [value, names] : groups) {
+    if (names.size() > kNamesShown) {
+      const size_t others = names.size() - kNamesShown;
+      names.resize(kNamesShown);
+      names.push_back(fmt::format("{} others", others));
+    }
+    parts.push_back(fmt::format("'{}' on {}", value, fmt::join(names, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Odd odd_ones(const std::vector<const Setting*>& processes, const ValueOf& value_of) {

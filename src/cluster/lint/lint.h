@@ -74,5 +74,7 @@ struct Odd {
 using ValueOf = std::function<std::string(const Setting&)>;
 Odd odd_ones(const std::vector<const Setting*>& processes, const ValueOf& value_of);
 std::string value_or_empty(const Setting& process, const std::string& variable);
+// "'29500' on rank 0, rank 1; '29501' on rank 2", the fewest first.
+std::string who_has_what(const std::vector<const Setting*>& processes, const ValueOf& value_of);
 
 }  // namespace paramedic::cluster

@@ -13,22 +13,47 @@ struct RankNames {
   const char* world_size;
 };
 // The same order as python/paramedic/_probe.py.
-constexpr std::array kRankNames = {
-    RankNames{"RANK", "WORLD_SIZE"}, RankNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    RankNames{"PMI_RANK", "PMI_SIZE"}, RankNames{"SLURM_PROCID", "SLURM_NTASKS"}};
+constexpr std::array kRankNames = {RankNames{"RANK", "WORLD_SIZE"},
+                                   RankNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                   RankNames{"PMI_RANK", "PMI_SIZE"},
+                                   RankNames{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                                   RankNames{"HOROVOD_RANK", "HOROVOD_SIZE"},
+                                   RankNames{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+                                   RankNames{"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+                                   RankNames{"SLURM_PROCID", "SLURM_NTASKS"}};
 
 constexpr std::array<std::string_view, 27> kShownPrefixes = {
     "NCCL_", "GLOO_",     "TORCH_", "TORCHELASTIC_", "PYTORCH_", "OMP_",   "MKL_",
     "KMP_",  "GOMP_",     "CUDA_",  "CUBLAS_",       "CUDNN_",   "HIP_",   "ROCR_",
     "TF_",   "XLA_",      "JAX_",   "SLURM_",        "OMPI_",    "PMI_",   "PMIX_",
     "PET_",  "OPENBLAS_", "UCX_",   "FI_",           "HOROVOD_", "MASTER_"};
-constexpr std::array<std::string_view, 21> kShownNames = {
-    "RANK",         "WORLD_SIZE",       "LOCAL_RANK",          "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",   "GROUP_WORLD_SIZE", "ROLE_RANK",           "ROLE_WORLD_SIZE",
-    "NODE_RANK",    "NNODES",           "NPROC_PER_NODE",      "PYTHONHASHSEED",
-    "PYTHONPATH",   "LD_LIBRARY_PATH",  "LD_PRELOAD",          "VIRTUAL_ENV",
-    "CONDA_PREFIX", "MALLOC_ARENA_MAX", "NUMEXPR_NUM_THREADS", "TZ",
-    "HOSTNAME"};
+constexpr std::array<std::string_view, 27> kShownNames = {"RANK",
+                                                          "WORLD_SIZE",
+                                                          "LOCAL_RANK",
+                                                          "LOCAL_WORLD_SIZE",
+                                                          "GROUP_RANK",
+                                                          "GROUP_WORLD_SIZE",
+                                                          "ROLE_RANK",
+                                                          "ROLE_WORLD_SIZE",
+                                                          "NODE_RANK",
+                                                          "NNODES",
+                                                          "NPROC_PER_NODE",
+                                                          "PYTHONHASHSEED",
+                                                          "PYTHONPATH",
+                                                          "LD_LIBRARY_PATH",
+                                                          "LD_PRELOAD",
+                                                          "VIRTUAL_ENV",
+                                                          "CONDA_PREFIX",
+                                                          "MALLOC_ARENA_MAX",
+                                                          "NUMEXPR_NUM_THREADS",
+                                                          "TZ",
+                                                          "HOSTNAME",
+                                                          "MV2_COMM_WORLD_RANK",
+                                                          "MV2_COMM_WORLD_SIZE",
+                                                          "JSM_NAMESPACE_RANK",
+                                                          "JSM_NAMESPACE_SIZE",
+                                                          "FLUX_TASK_RANK",
+                                                          "FLUX_JOB_SIZE"};
 constexpr std::array<std::string_view, 9> kSecretParts = {
     "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "JWT"};
 

@@ -39,7 +39,8 @@ struct Setting {
   [[nodiscard]] const std::string* variable(const std::string& variable_name) const;
   // A variable as a whole number; nothing when it is missing or none.
   [[nodiscard]] std::optional<int64_t> number(const std::string& variable_name) const;
-  // As torchrun, Open MPI, MPICH or Slurm told it.
+  // As the launcher told it: torchrun, Ray and Kubeflow (RANK), Open MPI, MPICH, MVAPICH, Horovod,
+  // jsrun, Flux or Slurm.
   [[nodiscard]] std::optional<int64_t> rank() const;
   [[nodiscard]] std::optional<int64_t> world_size() const;
   [[nodiscard]] bool is_launcher() const { return !launch.empty(); }
