@@ -41,8 +41,9 @@ struct Timeline {
   int64_t checkpoint_step = -1;  // the last step known to be saved
   Stage doing = Stage::kUnknown;
   bool made_progress = false;
-  bool finished = false;     // the job says that it is done
-  uint64_t finished_at = 0;  // how many events were known then
+  bool progress_as_error = false;  // lines of the error level told of progress alone
+  bool finished = false;           // the job says that it is done
+  uint64_t finished_at = 0;        // how many events were known then
   uint64_t lines = 0;
   uint64_t bytes = 0;
   uint64_t events_dropped = 0;

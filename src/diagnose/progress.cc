@@ -19,6 +19,13 @@ re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()
 
 }  // namespace
 
+bool tells_of_progress(std::string_view line) {
+  static const RE2 kProgress(
+      R"((?i)\b[\w-]*(?:loss|auc|acc|accuracy|rmse|mae|perplexity|ppl)\b\s?[:=]\s?-?\d)"
+      R"(|\d+%\||\d(?:\.\d+)?(?:it/s|s/it)\b)");
+  return RE2::PartialMatch(piece(line), kProgress);
+}
+
 void ProgressReader::note_step(int64_t step, Timeline& timeline) {
   timeline.made_progress = true;
   timeline.last_step = step;
@@ -56,7 +63,8 @@ void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
   if (RE2::PartialMatch(text, kSaved)) timeline.checkpoint_step = timeline.last_step;
   for (const StageRule& rule : catalog_.stages()) {
     if (rule.line && RE2::PartialMatch(text, *rule.line)) {
-      timeline.doing = rule.stage;
+      const bool is_hint = rule.telling == Telling::kHint;
+      if (!is_hint || timeline.doing == Stage::kUnknown) timeline.doing = rule.stage;
       break;
     }
   }

@@ -9,6 +9,9 @@
 
 namespace paramedic::diagnose {
 
+// A line that says how a training goes on: a metric with its value, a progress bar.
+bool tells_of_progress(std::string_view line);
+
 class ProgressReader {
  public:
   explicit ProgressReader(const Catalog& catalog) : catalog_(catalog) {}

@@ -55,6 +55,11 @@ void demote_copies(std::vector<Event>& events, const Event& original, LoneLines&
   lone.erase(copies);  // so that none is looked at twice
 }
 
+bool is_repeated(const Exception& first, const Exception& second) {
+  return last_component(first.type) == last_component(second.type) &&
+         first.message == second.message;
+}
+
 // Of linked exceptions one is the cause: the first, which the others only follow from, or the
 // inner one where the first carries it over from a worker.
 void settle_chains(std::vector<Event>& events) {
@@ -71,8 +76,9 @@ void settle_chains(std::vector<Event>& events) {
     } else if (link == Link::kInner) {
       cause.role = Role::kWrapper;
       known->second = i;
-    } else if (cause.role != Role::kRoot || (is_lookup(cause) && event.role == Role::kRoot &&
-                                             tier_of(event) >= Tier::kMessage)) {
+    } else if (cause.role != Role::kRoot ||
+               (is_lookup(cause) && event.role == Role::kRoot && tier_of(event) >= Tier::kMessage &&
+                !is_repeated(*cause.exception, *event.exception))) {
       if (cause.role == Role::kRoot) cause.role = Role::kConfirmation;
       known->second = i;
     } else if (event.role == Role::kRoot) {
@@ -240,6 +246,30 @@ std::string mechanism_of(const Event& event) {
   return event.exception ? std::string(last_component(event.exception->type)) : "unknown";
 }
 
+// Where the job's own code stood. Of a failure that a library raises inside itself first, the rest
+// of its chain tells.
+std::optional<CodePlace> place_in_chain(const Timeline& timeline, const Event& event) {
+  const auto is_own = [](const Frame& frame) { return frame.role == FrameRole::kUser; };
+  const auto& frames = event.exception->frames;
+  if (std::any_of(frames.begin(), frames.end(), is_own)) return place_of(*event.exception);
+  for (const Exception* later : rest_of_chain(timeline, event)) {
+    if (std::any_of(later->frames.begin(), later->frames.end(), is_own)) return place_of(*later);
+  }
+  return place_of(*event.exception);
+}
+
+// A wrapper that has lost what it carried still tells its type: "KeyError: Caught KeyError in …".
+const Signature* of_carried_type(const Catalog& catalog, const Event& event) {
+  const bool carries =
+      event.exception && event.signature != nullptr && event.signature->id == "caught_in_worker";
+  if (!carries) return nullptr;
+  Exception bare;
+  bare.type = event.exception->type;
+  bare.frames = event.exception->frames;
+  const Signature* found = catalog.classify(bare);
+  return found != nullptr && found->role == Role::kRoot ? found : nullptr;
+}
+
 // What the event itself says; evidence of other events comes later.
 Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
   Verdict verdict;
@@ -256,7 +286,7 @@ Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event
   verdict.confidence = confidence_of(event);
   verdict.stage = stage_of(catalog, timeline, event);
   if (event.exception) {
-    verdict.where = place_of(*event.exception);
+    verdict.where = place_in_chain(timeline, event);
     verdict.exception_type = event.exception->type;
     verdict.exception_message = event.exception->message;
   }
@@ -315,11 +345,12 @@ void explain_others(Timeline& timeline, size_t cause_index, Verdict& verdict) {
 Verdict no_event_verdict(const Timeline& timeline) {
   Verdict verdict;
   verdict.mechanism = "no_error_in_the_log";
-  if (timeline.finished) {
+  if (timeline.finished || timeline.progress_as_error) {
+    // Some launchers log all that a job says as errors.
     verdict.category = Category::kNoFailure;
-    verdict.mechanism = "finished";
+    verdict.mechanism = timeline.finished ? "finished" : "progress_logged_as_error";
     verdict.retry = Retry::kNever;
-    verdict.confidence = 0.9;
+    verdict.confidence = timeline.finished ? 0.9 : 0.6;
   } else {
     verdict.collect_next =
         timeline.bytes == 0
@@ -364,6 +395,10 @@ Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
     diagnosis.verdict = no_event_verdict(timeline);
   } else {
     const size_t cause = representative(timeline.events, order);
+    if (const Signature* carried = of_carried_type(catalog, timeline.events[cause])) {
+      timeline.events[cause].signature = carried;
+      timeline.events[cause].role = Role::kRoot;
+    }
     diagnosis.verdict = verdict_of(catalog, timeline, timeline.events[cause]);
     add_others(catalog, timeline, order, diagnosis);
     diagnosis.verdict.first_failing_rank = first_failing_rank(timeline, cause);

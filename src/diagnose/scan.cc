@@ -95,7 +95,11 @@ void Scanner::handle(const RawLine& raw) {
   // A progress bar and a message may share a line.
   progress_.read(raw.text, timeline_);
   const Signature* signature = catalog_.classify(line.text);
-  if (signature != nullptr) add_line(*signature, line, prefixed, name, writer);
+  if (signature != nullptr) {
+    add_line(*signature, line, prefixed, name, writer);
+  } else if (prefixed.level == Level::kError && tells_of_progress(line.text)) {
+    timeline_.progress_as_error = true;
+  }
 }
 
 void Scanner::drain(const std::string& name, Writer& writer) {

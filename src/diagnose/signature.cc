@@ -52,8 +52,10 @@ constexpr std::array<Word<Tier>, 5> kTiers{{{"fallback", Tier::kFallback},
 constexpr std::array<Word<Weight>, 3> kWeights{
     {{"symptom", Weight::kSymptom}, {"cause", Weight::kCause}, {"outright", Weight::kOutright}}};
 
-constexpr std::array<Word<Telling>, 3> kTellings{
-    {{"hint", Telling::kHint}, {"setting", Telling::kSetting}, {"act", Telling::kAct}}};
+constexpr std::array<Word<Telling>, 4> kTellings{{{"nothing", Telling::kNothing},
+                                                  {"hint", Telling::kHint},
+                                                  {"setting", Telling::kSetting},
+                                                  {"act", Telling::kAct}}};
 
 template <typename Value, size_t count>
 std::optional<Value> word_named(const std::array<Word<Value>, count>& words,

@@ -82,6 +82,18 @@ Stage stage_of_words(const std::string& text) {
   return exporting.empty() ? Stage::kCheckpoint : Stage::kExport;
 }
 
+// What a failure was applied to: a node of TensorFlow's graph, a file of samples.
+Stage stage_of_object(const std::string& text) {
+  static const RE2 kSaved(R"(\bsave(?:_\d+)?/(?:Assign|Restore|Save)|\bRestoreV2\b|\bSaveV2\b)"
+                          R"(|\.tempstate|variables_temp|\.ckpt\b)");
+  static const RE2 kRead(
+      R"([Cc]orrupted record|IteratorGetNext|ReaderRead|TFRecord|Parse(?:Single)?Example)"
+      R"(|Decode(?:Jpeg|Png|Image)\b|(?i:\.(?:tfrecords?|record|csv|tsv|parquet|jsonl|jpe?g|png)"
+      R"(|bmp|tiff?|wav|flac|lst|np[yz])\b))");
+  if (RE2::PartialMatch(text, kSaved)) return Stage::kCheckpoint;
+  return RE2::PartialMatch(text, kRead) ? Stage::kData : Stage::kUnknown;
+}
+
 // What happens inside a phase and still belongs to it. A forward pass inside the validation is
 // validation, but a batch that is read inside it is data; a run of training holds every other
 // phase.
@@ -135,8 +147,10 @@ void go_in(StageFound& outer, const StageFound& inner) {
 }
 
 StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
+  std::string path(frame.file);
+  std::replace(path.begin(), path.end(), '\\', '/');
   const std::string text =
-      fmt::format("{} | {} | {}", short_path(frame.file), frame.function, frame.code);
+      fmt::format("{} | {} | {}", short_path(path), frame.function, frame.code);
   const bool is_native = frame.role == FrameRole::kNative;
   for (const StageRule& rule : catalog.stages()) {
     const RE2* pattern = is_native ? rule.native.get() : rule.frame.get();
@@ -154,10 +168,16 @@ bool is_preparation(Stage stage) {
 // may serve any phase, so that it is a hint at most.
 StageFound stage_of_source(const Catalog& catalog, const std::string& text) {
   static const RE2 kPlace(R"(([\w./-]*\w\.(?:cc|cpp|cuh?|hp{0,2}))(?:\(|:)\d)");
+  // The check's own macro may stand first.
+  constexpr int kPlacesMax = 4;
+  re2::StringPiece rest(text);
+  StageFound best;
   Frame frame;
-  if (!RE2::PartialMatch(text, kPlace, &frame.file)) return {};
-  const StageFound found = stage_of_frame(catalog, frame);
-  return {found.stage, std::min(found.telling, Telling::kHint)};
+  for (int i = 0; i < kPlacesMax && RE2::FindAndConsume(&rest, kPlace, &frame.file); ++i) {
+    const StageFound found = stage_of_frame(catalog, frame);
+    if (found.telling != Telling::kNothing) best = {found.stage, Telling::kHint};
+  }
+  return best;
 }
 
 // Where failures of a kind happen when nothing else tells.
@@ -173,7 +193,9 @@ Stage usual_stage(const Event& event) {
     case Category::kPortInUse:
       return Stage::kDistributed;
     case Category::kNetwork:
-      return event.exception ? Stage::kDistributed : Stage::kUnknown;
+      // Ranks are reached by host and port, data and models by an address.
+      return event.exception && !contains(event.exception->message, "://") ? Stage::kDistributed
+                                                                           : Stage::kUnknown;
     // What needs a batch, or steps that ran, happens where a job spends its time.
     case Category::kLossNan:
     case Category::kGpuOutOfMemory:
@@ -189,16 +211,9 @@ Stage usual_stage(const Event& event) {
 StageFound stage_of_chain(const Catalog& catalog, const Timeline& timeline, const Event& event) {
   const StageFound own = stage_of_frames(catalog, *event.exception);
   if (own.telling > Telling::kHint) return own;
-  bool behind = false;
-  for (const Event& other : timeline.events) {
-    if (&other == &event) {
-      behind = true;
-    } else if (behind && other.exception && other.file == event.file &&
-               other.writer == event.writer) {
-      if (other.exception->link == Link::kNone) break;
-      const StageFound found = stage_of_frames(catalog, *other.exception);
-      if (found.telling > Telling::kHint) return found;
-    }
+  for (const Exception* later : rest_of_chain(timeline, event)) {
+    const StageFound found = stage_of_frames(catalog, *later);
+    if (found.telling > Telling::kHint) return found;
   }
   return own;
 }
@@ -222,6 +237,21 @@ StageFound stage_behind_line(const Catalog& catalog, const Timeline& timeline, c
 }
 
 }  // namespace
+
+std::vector<const Exception*> rest_of_chain(const Timeline& timeline, const Event& event) {
+  std::vector<const Exception*> rest;
+  bool behind = false;
+  for (const Event& other : timeline.events) {
+    if (&other == &event) {
+      behind = true;
+    } else if (behind && other.exception && other.file == event.file &&
+               other.writer == event.writer) {
+      if (other.exception->link == Link::kNone) break;
+      rest.push_back(&*other.exception);
+    }
+  }
+  return rest;
+}
 
 const Exception* dump_of(const Timeline& timeline, const Event& line) {
   if (line.exception) return nullptr;
@@ -248,6 +278,10 @@ StageFound stage_of_frames(const Catalog& catalog, const Exception& exception) {
 }
 
 Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& event) {
+  // Who only reports that a process failed stands in no phase of it.
+  const bool only_reports = event.role == Role::kWrapper && event.signature != nullptr &&
+                            event.signature->category == Category::kUnknown;
+  if (only_reports) return event.doing;
   StageFound found = event.exception ? stage_of_chain(catalog, timeline, event)
                                      : stage_behind_line(catalog, timeline, event);
   if (event.signature != nullptr && event.signature->stage) {
@@ -256,6 +290,10 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
                               found.telling == Telling::kAct && found.stage != Stage::kTeardown;
     return is_elsewhere ? found.stage : *event.signature->stage;
   }
+  // A shell that cannot run a line has started nothing.
+  static const RE2 kShell(R"((?:(?:/bin/)?(?:ba|z|da|k)?sh|\S+\.sh): .*)");
+  const bool is_shell = !event.exception && RE2::FullMatch(event.text, kShell);
+  if (is_shell && found.telling == Telling::kNothing) return Stage::kStart;
   if (found.telling == Telling::kNothing) found = stage_of_source(catalog, event.text);
   if (found.stage == Stage::kStart && event.signature != nullptr &&
       event.signature->category == Category::kIllegalArgument) {
@@ -270,6 +308,8 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   if (const Stage of_words = stage_of_words(event.text); of_words != Stage::kUnknown) {
     return of_words;
   }
+  const Stage of_object = stage_of_object(event.exception ? event.exception->message : event.text);
+  if (of_object != Stage::kUnknown) return of_object;
   const Stage of_collective = stage_of_sequence(event.text);
   if (of_collective != Stage::kUnknown) return of_collective;
   // A job goes on from its preparations to its work: the later of what both tell.

@@ -39,7 +39,7 @@ bool named_exception(std::string_view text, std::string& type, std::string& mess
       R"(|Unsupported|BackendCompilerFailed|NotFound|Forbidden|Unauthorized|ArrowInvalid)"
       R"(|OutOfResources|RemoteDisconnected|NVMLError_\w+)|(?:queue|Queue|_queue)\.(?:Empty|Full))"
       R"(|(?:std::)?bad_alloc))"
-      R"((?:\(\w+\))?(?:: ?(.*))?)");
+      R"((?:\(\w+\)| \(see above for traceback\))?(?:: ?(.*))?)");
   return RE2::FullMatch(piece(text), kNamed, &type, &message) && message.find(" at 0x") != 0;
 }
 
@@ -58,6 +58,30 @@ const RE2& jvm_thread() {
 }
 
 bool is_jvm_thread(std::string_view text) { return RE2::FullMatch(piece(text), jvm_thread()); }
+
+// "file.cc:77: Check failed: a == b (3 vs. 4)": glog, dmlc and LightGBM print no type.
+constexpr std::string_view kCheckType = "CheckFailed";
+bool is_check(std::string_view text) {
+  static const RE2 kCheck(R"((?:[^"']{0,400}[\s\]:])?(?:Check failed|Non-OK-status): .*)");
+  return (contains(text, "Check failed: ") || contains(text, "Non-OK-status: ")) &&
+         RE2::FullMatch(piece(text), kCheck);
+}
+
+// What a shell says of a process that a signal ended: no part of what the process said.
+bool is_shell_report(std::string_view text) {
+  static const RE2 kReport(R"((?:Aborted|Segmentation fault|Bus error|Illegal instruction|Killed))"
+                           R"((?: \(core dumped\))?)");
+  return RE2::FullMatch(piece(text), kReport);
+}
+
+// Notebooks name the type above the frames: it stays when the last line is cut off.
+std::string type_of_header(std::string_view text) {
+  static const RE2 kHeader(R"((?:.*\s)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt))\s+)"
+                           R"(Traceback \(most recent call last\):?)");
+  std::string type;
+  RE2::FullMatch(piece(trim(text)), kHeader, &type);
+  return type;
+}
 
 constexpr std::string_view kCausedBy = "Caused by: ";
 
@@ -82,7 +106,10 @@ FrameRole role_of(std::string_view file) {
                           "multiprocessing/spawn.py", "<frozen runpy>"})) {
     return FrameRole::kLauncher;
   }
-  if (any_of_parts(file, {"site-packages", "dist-packages", "/torch/", "/tensorflow/"})) {
+  // Compiled Python is nobody's script.
+  const bool is_cython = file.ends_with(".pyx") || file.ends_with(".pxi") || file.ends_with(".pxd");
+  if (is_cython ||
+      any_of_parts(file, {"site-packages", "dist-packages", "/torch/", "/tensorflow/"})) {
     return FrameRole::kFramework;
   }
   static const RE2 kStandard(
@@ -104,6 +131,14 @@ void TracebackParser::finish() {
 }
 
 void TracebackParser::close() {
+  if (current_.type.empty() && !current_.frames.empty()) current_.type = header_type_;
+  const bool is_cut = current_.type.empty() && !current_.is_dump && !current_.frames.empty();
+  if (is_cut && current_.frames.back().role != FrameRole::kNative) {
+    // The last line is missing: what the frames tell belongs to whoever spoke before.
+    const Frame& inner = current_.frames.back();
+    current_.is_dump = true;
+    current_.message = "File \"" + inner.file + "\", in " + inner.function;
+  }
   if (state_ == State::kMessage || !current_.frames.empty()) {
     // C++ spells the scope otherwise; the rest of the library knows one spelling.
     const size_t nested = current_.type.rfind('(');
@@ -120,7 +155,12 @@ void TracebackParser::close() {
   stray_ = 0;
 }
 
-void TracebackParser::open_traceback(std::string_view text) {
+void TracebackParser::open_traceback(const LogLine& line) {
+  const std::string_view text = line.text;
+  header_type_ = type_of_header(text);
+  cut(header_type_);
+  current_.line = line.number;
+  current_.offset = line.offset;
   if (contains(text, "Original Traceback")) next_link_ = Link::kInner;
   state_ = State::kFrames;
   current_.link = std::exchange(next_link_, Link::kNone);
@@ -214,14 +254,41 @@ bool TracebackParser::jvm_frame(std::string_view text) {
   return true;
 }
 
+// The stack of native code behind its message, the innermost first. Where Python frames tell more
+// it is left out.
+bool TracebackParser::native_frame(std::string_view text) {
+  if (text.starts_with("*** Check failure stack trace")) return true;
+  DumpLine found = dump_line(text);
+  if (found.kind != DumpLine::Kind::kFrame || found.frame.role != FrameRole::kNative) return false;
+  const bool has_python =
+      !current_.frames.empty() && current_.frames.back().role != FrameRole::kNative;
+  if (has_python || current_.frames.size() == kDumpFramesMax) return true;
+  cut(found.frame.file);
+  cut(found.frame.function);
+  current_.frames.insert(current_.frames.begin(), std::move(found.frame));
+  return true;
+}
+
 bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   std::string_view text = trim_left(line.text);
   if (text.starts_with("| ")) text = trim_left(text.substr(1));   // in an exception group
   if (text.starts_with("E  ")) text = trim_left(text.substr(1));  // pytest
+  if (text.starts_with("*** ")) text = text.substr(4);            // pdb
+  // JAX tells twice what was raised.
+  constexpr std::string_view kFiltered = "FilteredStackTrace: ";
+  if (const size_t at = text.substr(0, kPartMax).find(kFiltered); at != std::string_view::npos) {
+    text = text.substr(at + kFiltered.size());
+  } else if (text.starts_with("UnfilteredStackTrace: ")) {
+    text = text.substr(text.find(' ') + 1);
+  }
   std::string type, message;
   if (!named_exception(text, type, message) && !(loose && loose_exception(text, type, message))) {
     return false;
   }
+  // Ray names the type that it carries over; most often the task's own traceback follows.
+  static const RE2 kCarried(R"((?:[\w.]*\.)?RayTaskError\((\w+)\): .*)");
+  std::string carried;
+  if (!contains(text, " (pid=") && RE2::FullMatch(piece(text), kCarried, &carried)) type = carried;
   cut(type);
   current_.type = std::move(type);
   current_.message = message.substr(0, kMessageMax);
@@ -266,7 +333,7 @@ bool TracebackParser::feed_dump(const LogLine& line) {
 
 bool TracebackParser::feed_idle(const LogLine& line) {
   if (contains(line.text, kTracebackHeader)) {
-    open_traceback(line.text);
+    open_traceback(line);
     return true;
   }
   // Header and frames of a dump may be all that tells of a failure: the scanner sees them too.
@@ -296,6 +363,10 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     state_ = State::kMessage;
     return true;
   }
+  static const RE2 kDebugger(R"(Exception has occurred: ([A-Za-z_][\w.]*).*)");
+  if (std::string type; RE2::FullMatch(piece(line.text), kDebugger, &type)) {
+    return start_exception({type, line.number, line.offset, line.is_stamped}, true);
+  }
   if (contains(line.text, "File \"") && frame_line(line.text)) {
     state_ = State::kFrames;
     current_.link = std::exchange(next_link_, Link::kNone);
@@ -306,6 +377,15 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     current_.link = std::exchange(next_link_, Link::kNone);
     return true;
   }
+  if (is_check(line.text)) {
+    current_.type = kCheckType;
+    current_.message = std::string(trim(line.text)).substr(0, kMessageMax);
+    current_.line = line.number;
+    current_.offset = line.offset;
+    is_stamped_ = line.is_stamped;
+    state_ = State::kMessage;
+    return true;
+  }
   return false;
 }
 
@@ -314,7 +394,7 @@ bool TracebackParser::feed_frames(const LogLine& line) {
   const std::string_view bare = trim(text);
   if (contains(text, kTracebackHeader)) {
     // Two writers without prefixes: their frames are taken as one stack.
-    open_traceback(text);
+    open_traceback(line);
     return true;
   }
   if (frame_line(text)) {
@@ -349,18 +429,47 @@ bool TracebackParser::feed_frames(const LogLine& line) {
   return indent_of(text) > frame_indent_;
 }
 
+// Keras and AutoGraph print "TypeError: in user code:", the frames behind it and the error itself,
+// indented, at the end.
+bool TracebackParser::feed_user_code(const LogLine& line) {
+  static const RE2 kPlace(R"(\s+([~/<\w][^\s:]*):(\d+) ([\w.<>]+)(?:\s+\*+)?)");
+  const std::string_view text = line.text;
+  if (indent_of(text) == 0) return false;
+  std::string type, message;
+  if (named_exception(trim(text), type, message)) {
+    current_.message = message.substr(0, kMessageMax);
+    current_.line = line.number;
+    current_.offset = line.offset;
+    return true;
+  }
+  Frame frame;
+  std::string number;
+  if (RE2::FullMatch(piece(text), kPlace, &frame.file, &number, &frame.function)) {
+    frame.line = to_int(number);
+    cut(frame.file);
+    cut(frame.function);
+    frame.role = role_of(frame.file);
+    if (current_.frames.size() < kFramesMax) current_.frames.push_back(std::move(frame));
+    expect_code_ = false;
+  } else if (!frame_line(text) && !current_.frames.empty()) {
+    current_.frames.back().code = std::string(trim(text).substr(0, kPartMax));
+  }
+  return true;
+}
+
 bool TracebackParser::feed_message(const LogLine& line) {
   const std::string_view text = line.text;
+  if (current_.message.starts_with("in user code:") && feed_user_code(line)) return true;
   if (contains(text, kTracebackHeader)) {
     close();
-    open_traceback(text);
+    open_traceback(line);
     return true;
   }
   if (feed_between(text)) {
     close();
     return true;
   }
-  if (jvm_frame(text)) return true;
+  if (jvm_frame(text) || native_frame(text)) return true;
   if (trim_left(text).starts_with(kCausedBy)) {
     close();
     next_link_ = Link::kInner;
@@ -375,7 +484,7 @@ bool TracebackParser::feed_message(const LogLine& line) {
   }
   std::string type, message;
   const bool other = (named_exception(trim_left(text), type, message) && indent_of(text) == 0) ||
-                     is_jvm_thread(text);
+                     is_jvm_thread(text) || is_shell_report(trim(text));
   // An empty line is never given: it shows as a gap in the numbers.
   // Keras alone puts one inside the message.
   const bool keras = current_.message.starts_with("Exception encountered when calling");

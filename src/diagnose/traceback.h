@@ -88,7 +88,7 @@ class TracebackParser {
   bool start_exception(const LogLine& line, bool loose);
   bool frame_line(std::string_view text);
   bool jvm_frame(std::string_view text);
-  void open_traceback(std::string_view text);
+  void open_traceback(const LogLine& line);
   void close();
 
   State state_ = State::kIdle;
@@ -97,6 +97,10 @@ class TracebackParser {
   bool next_ignored_ = false;
   bool next_in_thread_ = false;
   int next_process_ = -1;
+  bool native_frame(std::string_view text);
+  bool feed_user_code(const LogLine& line);
+
+  std::string header_type_;  // that a notebook's header named
   std::string native_type_;  // that `terminate` named; its message is to come
   bool expect_code_ = false;
   bool has_header_ = false;

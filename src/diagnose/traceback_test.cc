@@ -47,6 +47,51 @@ TEST(Traceback, OfCPythonGivesFramesCodeTypeAndMessage) {
   EXPECT_TRUE(found[0].has_header);
 }
 
+TEST(Traceback, OfANotebookThatWasCutKeepsTheTypeOfItsHeader) {
+  const auto found = parse(
+      "MXNetError                                Traceback (most recent call last)\n"
+      "<ipython-input-1-aa> in <module>()\n"
+      "---> 21 loss += sum(l)\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "MXNetError");
+  EXPECT_EQ(found[0].line, 1U);
+}
+
+TEST(Traceback, OfRayThatCarriesNothingHasTheTypeOfItsTask) {
+  const auto found = parse("ray.exceptions.RayTaskError(SyntaxError): <no detail available>\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "SyntaxError");
+}
+
+TEST(Traceback, OfACheckInNativeCodeHasItsStackAndNotWhatTheShellSays) {
+  const auto found = parse(
+      "blob.cpp:21] Check failed: a == b (1 vs. 2)\n"
+      "*** Check failure stack trace: ***\n"
+      "    @     0x7f0000000001  google::LogMessage::Fail()\n"
+      "    @     0x7f0000000003  caffe::Solver<>::Step()\n"
+      "Aborted (core dumped)\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].type, "CheckFailed");
+  EXPECT_TRUE(found[0].more_lines.empty());
+  ASSERT_EQ(found[0].frames.size(), 2U);
+  EXPECT_EQ(found[0].frames[0].function, "caffe::Solver<>::Step()");
+}
+
+TEST(Traceback, OfUserCodeInKerasIsWhatStandsAtItsEnd) {
+  const auto found = parse(
+      "ValueError: in user code:\n"
+      "\n"
+      "    /env/site-packages/keras/engine/training.py:835 run_step  **\n"
+      "        outputs = model.train_step(data)\n"
+      "\n"
+      "    ValueError: Shape must be rank 2\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].message, "Shape must be rank 2");
+  EXPECT_EQ(found[0].line, 6U);
+  ASSERT_EQ(found[0].frames.size(), 1U);
+  EXPECT_EQ(found[0].frames[0].code, "outputs = model.train_step(data)");
+}
+
 TEST(Traceback, WhoseIndentationWasLostIsReadTheSame) {
   const auto found = parse(
       "Traceback (most recent call last):\n"
