@@ -8,7 +8,8 @@ torch reduction for each), show (a report of a million rows against a bare start
 repair, in parts), transform (what recovery costs a job that does not crash), on_crash (the same by
 pairs of whole processes), snapshots (do they keep within their budget), recovery (a crash repaired
 in place against three ways of starting again; some minutes), collectives (one that is seen against
-one that is not), instructions (callgrind; slow, only when named).
+one that is not), ranks (what a job of four ranks with DistributedDataParallel takes with and
+without; some minutes), instructions (callgrind; slow, only when named).
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import collectives
 import frameworks
+import ranks
 from common import JOBS, NOTHING, PARAMEDIC, PROBE, RELEASE, environment, interval
 
 import recovery
@@ -204,6 +206,7 @@ SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
     "snapshots": (lambda _: recovery.snapshots(), True),
     "recovery": (lambda pairs: recovery.compared(max(1, pairs // 3)), True),
     "collectives": (lambda _: collectives.main(PROBE), True),
+    "ranks": (lambda pairs: ranks.main(pairs), True),
     "instructions": (instructions, False),
 }
 
