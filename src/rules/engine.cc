@@ -15,6 +15,8 @@ namespace {
 // Processes whose state is kept; a job that starts more is a fork bomb, whose later children are
 // not judged.
 constexpr size_t kProcessesMax = 4096;
+// Activations of a first step; a model with more outputs is judged from its second sample on.
+constexpr size_t kWaitingMax = 4096;
 
 void cut(std::vector<std::string>& list, size_t max) {
   if (list.size() > max) list.resize(max);
@@ -93,6 +95,18 @@ class Fit {
     for (const auto& slot : slots_) (slot->rule().*callback)(row);
   }
 
+  // The first step's activations come before the facts of their modules, and wait for these.
+  void take_stats(const store::StatsRow& row) {
+    facts_.on_stats(row);
+    const bool activation = row.tensor->kind == store::Kind::kActivation;
+    if (activation && facts_.modules().empty() && waiting_.size() < kWaitingMax) {
+      waiting_.push_back(row);
+      return;
+    }
+    if (!activation) release();
+    take(row, &Rule::on_stats);
+  }
+
   Facts& facts() { return facts_; }
 
   // Rows carry the step they belong to: a later one completes the steps before it.
@@ -111,13 +125,20 @@ class Fit {
   }
 
  private:
+  void release() {
+    for (const store::StatsRow& row : waiting_) take(row, &Rule::on_stats);
+    waiting_.clear();
+  }
+
   void complete_step() {
+    release();
     if (open_step_ < 0) return;
     for (const auto& slot : slots_) slot->rule().on_step(open_step_);
   }
 
   Facts facts_;
   int64_t open_step_ = -1;
+  std::vector<store::StatsRow> waiting_;
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
@@ -130,8 +151,7 @@ class Process {
   void on_stats(const store::StatsRow& row) {
     if (row.tensor == nullptr) return;
     fit_->arrive_at(row.origin.step);
-    fit_->facts().on_stats(row);
-    fit_->take(row, &Rule::on_stats);
+    fit_->take_stats(row);
   }
 
   void on_scalar(const store::ScalarRow& row) {
