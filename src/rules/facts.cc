@@ -264,14 +264,14 @@ Learning Facts::learning() const {
   const LossFact* loss = only_loss();
   if (loss == nullptr || lost_steps() > 0) return Learning::kUnknown;
   const LossVerdict& verdict = loss->track.verdict();
-  std::optional<double> chance = chance_level(*loss);
+  double chance = chance_level(*loss).value_or(0);  // 0: not known
   // A sum over a batch starts far above guessing: there its level says nothing.
-  if (chance && verdict.start >= kWorseFactor * *chance) chance.reset();
-  const bool guesses = chance && verdict.recent >= kChanceShare * *chance;
+  if (verdict.start >= kWorseFactor * chance) chance = 0;
+  const bool guesses = chance > 0 && verdict.recent >= kChanceShare * chance;
   if (verdict.steps < LossTrack::kStepsMin) return Learning::kUnknown;
   // Began at guessing and is there now, whatever happened between (a rate that is too high makes
   // the first steps terrible, so that the loss then seems to fall).
-  const bool began_there = chance && verdict.start < kStartShare * *chance &&
+  const bool began_there = chance > 0 && verdict.start < kStartShare * chance &&
                            verdict.start - verdict.recent < 0.1 * verdict.start;
   // What came back from a blow-up to where it began has stayed there as well.
   const double back = kStartShare * verdict.start;
@@ -289,10 +289,10 @@ Learning Facts::learning() const {
   if (verdict.recent <= 0 || verdict.first <= 0) return Learning::kUnknown;
   const bool rises = verdict.trend == Trend::kRising;
   const bool far = rises && verdict.recent > kWorseFactor * verdict.first;
-  if (chance) {
+  if (chance > 0) {
     if (!guesses) return Learning::kUnknown;
     // Contrast with a queue of negatives starts far below: it rises while the queue fills.
-    if (rises && verdict.start < kFromBelow * *chance) {
+    if (rises && verdict.start < kFromBelow * chance) {
       return far ? Learning::kRises : Learning::kUnknown;
     }
     return far ? Learning::kWorse : Learning::kStalled;
