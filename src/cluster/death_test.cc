@@ -44,6 +44,42 @@ TEST(death, an_exception_of_one_rank_is_its_death_with_the_line) {
   EXPECT_EQ(died[0].where->line, 33);
 }
 
+TEST(death, a_rank_that_keeps_its_exception_and_ends_first_with_a_code_is_the_cause) {
+  TestJob job(3);
+  job.exit_quietly(1, 1);
+  job.pass(0.5);
+  job.exit_raising(0, "RuntimeError", "gloo: Connection closed by peer", 50);
+  job.kill(2, SIGTERM);
+  job.pass(3);
+  job.finish();
+  const auto died = job.found().of("rank_died");
+  ASSERT_EQ(died.size(), 1U);
+  EXPECT_EQ(died[0].rank, 1);
+  EXPECT_NE(died[0].message.find("exit code 1"), std::string::npos);
+}
+
+TEST(death, ranks_that_keep_their_exceptions_and_end_after_another_one_are_no_cause) {
+  TestJob job(3);
+  job.exit_well(2);
+  job.pass(0.5);
+  job.exit_quietly(0, 1);
+  job.exit_raising(1, "RuntimeError", "gloo: Connection closed by peer", 50);
+  job.pass(3);
+  job.finish();
+  EXPECT_TRUE(job.found().of("rank_died").empty());
+  EXPECT_EQ(job.found().of("hang_missing_rank").at(0).rank, 2);
+}
+
+TEST(death, a_code_with_which_all_ranks_end_is_no_fault_of_one) {
+  TestJob job(3);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    job.exit_quietly(rank, 1);
+    job.pass(0.5);
+  }
+  job.finish();
+  EXPECT_TRUE(job.found().of("rank_died").empty());
+}
+
 TEST(death, an_exception_that_all_ranks_meet_is_no_fault_of_one) {
   TestJob job(3);
   for (int32_t rank = 0; rank < 3; ++rank) job.exit_raising(rank, "KeyError", "'label'", 33);

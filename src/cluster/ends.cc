@@ -26,6 +26,31 @@ std::vector<RankEnd> ends_of(const Job& job) {
   return ends;
 }
 
+// A rank that caught its exception and ended with a code tells none. It is the cause where it was
+// the first of all to end, most did not end so, and others lost their connection or were ended by
+// the launcher.
+std::optional<RankEnd> first_to_give_up(const Job& job, const std::vector<RankEnd>& ends) {
+  const auto tells_nothing = [&](const RankEnd& end) {
+    const Rank& rank = *job.ranks().find(end.rank);
+    return end.end == End::kVictim && end.signal == 0 &&
+           !(rank.exiting && rank.exiting->has_exception);
+  };
+  const RankEnd* first = nullptr;
+  size_t silent = 0;
+  size_t victims = 0;
+  for (const RankEnd& end : ends) {
+    if (end.end == End::kNone) continue;
+    if (first == nullptr || end.time_ns < first->time_ns) first = &end;
+    silent += tells_nothing(end) ? 1 : 0;
+    victims += end.end == End::kVictim && !tells_nothing(end) ? 1 : 0;
+  }
+  if (first == nullptr || !tells_nothing(*first)) return std::nullopt;
+  if (victims == 0 || silent * 2 > ends.size()) return std::nullopt;
+  RankEnd death = *first;
+  death.end = End::kExit;
+  return death;
+}
+
 // Something that every rank met is no fault of one.
 bool is_common(const std::vector<RankEnd>& ends, const Job& job, const RankEnd& death) {
   const Rank* dead = job.ranks().find(death.rank);
@@ -110,9 +135,11 @@ std::optional<RankEnd> first_death(const Job& job, bool is_over) {
       first = &end;
     }
   }
-  if (first == nullptr || is_common(ends, job, *first)) return std::nullopt;
-  if (!is_over && job.time_ns() - first->time_ns < kSettleNs) return std::nullopt;
-  return *first;
+  const std::optional<RankEnd> death =
+      first == nullptr ? first_to_give_up(job, ends) : std::optional(*first);
+  if (!death || is_common(ends, job, *death)) return std::nullopt;
+  if (!is_over && job.time_ns() - death->time_ns < kSettleNs) return std::nullopt;
+  return death;
 }
 
 std::optional<RankEnd> first_departure(const Job& job) {

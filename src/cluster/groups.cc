@@ -146,8 +146,10 @@ void Groups::enter(Track& track, const store::CollectiveRow& row) {
   for (int64_t i = 0; i < lost && !track.is_uncertain; ++i) append(track, Call{});
   if (!transfers) {
     append(track, call_of(row, intern(row)));
-  } else if (row.left_ns == 0 && track.transfers.size() < kOpenTransfersMax) {
+  } else if (row.left_ns == 0) {
     track.transfers[row.sequence] = call_of(row, intern(row));
+    // Those that nobody ever waits for stay open.
+    if (track.transfers.size() > kOpenTransfersMax) track.transfers.erase(track.transfers.begin());
   }
 }
 

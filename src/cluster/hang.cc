@@ -213,6 +213,8 @@ std::optional<Waiter> odd_waiter(const Stall& stall) {
   const Waiter& odd = camps[1].waiter;
   const Waiter& others = camps[0].waiter;
   if (odd.group != others.group || odd.number != others.number) return std::nullopt;
+  // The numbers of transfers are those of one rank alone.
+  if (odd.is_transfer && others.is_transfer) return std::nullopt;
   return odd;
 }
 

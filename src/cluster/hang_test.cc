@@ -107,6 +107,34 @@ TEST(hang, one_rank_against_all_in_another_call_is_the_odd_one) {
   EXPECT_TRUE(job.found().of("hang_all_ranks").empty());
 }
 
+TEST(hang, who_takes_from_any_rank_has_nothing_to_do_while_one_is_at_work) {
+  TestJob job(3);
+  job.all_reduce_on_all(3);
+  // GIVEN a server that waits for requests, and workers of which none has one
+  job.enter(0, "recv", 20);
+  job.stall(1, {{"train.py", 30, "solve"}});
+  job.stall(2, {{"train.py", 30, "solve"}});
+  job.pass(60);
+  EXPECT_TRUE(job.found().all().empty());
+  // WHEN one of them waits for the server's answer, for which the request of the other is missing
+  job.resume(1);
+  job.enter(1, "recv", 40, nullptr, 0);
+  job.pass(12);
+  // THEN
+  const auto hangs = job.found().of("hang_missing_rank");
+  ASSERT_EQ(hangs.size(), 1U);
+  EXPECT_EQ(hangs[0].rank, 2);
+}
+
+TEST(hang, who_takes_from_any_rank_waits_in_vain_when_all_others_wait_for_it) {
+  TestJob job(3);
+  job.all_reduce_on_all(3);
+  job.enter(0, "recv", 20);
+  for (const int32_t rank : {1, 2}) job.enter(rank, "recv", 40, nullptr, 0);
+  job.pass(8);
+  EXPECT_EQ(job.found().of("hang_all_ranks").size(), 1U);
+}
+
 TEST(hang, a_chain_of_waits_is_followed_to_its_end) {
   TestJob job(4);
   job.all_reduce_on_all(2);

@@ -127,6 +127,21 @@ TEST_F(NanJob, a_gradient_under_a_finite_loss_is_that_of_the_rank_that_meets_it_
   EXPECT_EQ(told()[0].where->line, 17);
 }
 
+TEST_F(NanJob, a_value_that_all_ranks_gather_in_their_forward_is_that_of_the_rank_that_made_it) {
+  healthy(0, 5);
+  // GIVEN losses that are lost everywhere in one step, and searches that find nothing at first
+  for (int32_t rank = 0; rank < kRanks; ++rank) loss(rank, 5, kNan);
+  for (const int32_t rank : {0, 2}) {
+    origin(rank, 5, R"({"alarm": "loss", "certain": false, "module": null})");
+  }
+  born(1, 5, "loss", 21);
+  for (const int32_t rank : {0, 2}) received(rank, 5);
+  tick();
+  ASSERT_EQ(told().size(), 1U);
+  EXPECT_EQ(told()[0].rank, 1);
+  EXPECT_EQ(told()[0].where->line, 21);
+}
+
 TEST_F(NanJob, a_rank_that_leaves_with_its_lost_loss_is_named) {
   healthy(0, 5);
   loss(0, 5, kNan);

@@ -51,6 +51,7 @@ struct Job {
   bool averaging = false;
   std::string sampler;
   uint64_t traffic_bytes = 0;
+  std::string operation = "all_reduce";
   std::map<int32_t, std::string> names;     // of tensors, where a rank has others
   std::map<int32_t, std::string> branches;  // JSON, by rank
   std::map<int32_t, double> rates;
@@ -141,7 +142,7 @@ class Scenario {
       }
       row.group = &group_;
       row.sequence = step;
-      row.operation = "all_reduce";
+      row.operation = job_.operation;
       row.bytes = job_.traffic_bytes;
       cluster_->on_collective(row);
     }
@@ -280,15 +281,32 @@ TEST(parameters_desync, tells_a_wrapped_model_that_goes_around_its_wrapper) {
   EXPECT_EQ(found[0].severity, rules::Severity::kError);
 }
 
+// Copies that are equal at first; the gradients of the second tensor are not reduced.
+Held second_is_own(int32_t rank, int64_t step) {
+  Held held = in_step(rank, step);
+  const Held own = alone(rank, step);
+  held.gradients[1] = own.gradients[1];
+  if (step > 0) held.before[1] = own.before[1];
+  held.after[1] = own.after[1];
+  return held;
+}
+
+TEST(parameters_desync, of_a_whole_module_that_each_rank_trains_by_itself_there_is_none) {
+  Job job;
+  job.traffic_bytes = 1000;
+  for (int32_t rank = 0; rank < job.ranks; ++rank) job.names[rank] = R"(["body.0.w", "head.w"])";
+  EXPECT_TRUE(Scenario(job).of(second_is_own).empty());
+}
+
+TEST(parameters_desync, of_experts_to_which_samples_are_sent_there_is_none) {
+  Job job;
+  job.traffic_bytes = 1000;
+  job.operation = "all_to_all_single";
+  EXPECT_TRUE(Scenario(job).of(second_is_own).empty());
+}
+
 TEST(parameters_desync, tells_a_single_tensor_that_is_left_out_of_the_reduction) {
-  const auto found = Scenario({}).of([](int32_t rank, int64_t step) {
-    Held held = in_step(rank, step);
-    const Held own = alone(rank, step);
-    held.gradients[1] = own.gradients[1];
-    if (step > 0) held.before[1] = own.before[1];
-    held.after[1] = own.after[1];
-    return held;
-  });
+  const auto found = Scenario({}).of(second_is_own);
   // Nothing says yet whether `b` is meant to be a copy, but that `a` is in the same optimizer.
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].tensor, "b");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 namespace paramedic::cluster {
 namespace {
@@ -128,7 +129,22 @@ void ReplicaFamily::weigh_gradients(const Looks& looks, const std::vector<size_t
   // on purpose; and groups of ranks that agree are those of a layer that is split.
   const bool wrapped = tensors_.flags.find('d') != std::string::npos;
   const bool each_alone = groups.size() == looks.size();
-  if (ever_same_gradients_ && each_alone && !wrapped) same_gradients_ = true;
+  if (!ever_same_gradients_ || !each_alone || wrapped) return;
+  // What is forgotten is some tensors of a module; a head or an expert of its own is all of them.
+  (routes_samples_ || are_whole_modules(apart) ? own_modules_ : same_gradients_) = true;
+}
+
+bool ReplicaFamily::are_whole_modules(const std::vector<size_t>& tensors) const {
+  const auto module_of = [](const std::string& name) {
+    const size_t dot = name.rfind('.');
+    return dot == std::string::npos ? std::string() : name.substr(0, dot);
+  };
+  std::set<std::string> apart;
+  for (const size_t tensor : tensors) apart.insert(module_of(tensors_.names[tensor]));
+  const auto parts =
+      std::count_if(tensors_.names.begin(), tensors_.names.end(),
+                    [&](const std::string& name) { return apart.contains(module_of(name)); });
+  return static_cast<size_t>(parts) == tensors.size();
 }
 
 void ReplicaFamily::part(int64_t step, const Looks& looks, const std::vector<size_t>& apart,
@@ -206,6 +222,7 @@ bool ReplicaFamily::is_desync(bool last) const {
   if (same_gradients_) return true;
   if (reunited_) return false;
   if (wrapped) return true;
+  if (own_modules_) return false;
   // Gradients that are no longer reduced may be averaging that has begun: its end is waited for.
   if (parting_->by == PartedBy::kGradients && !parting_->odd && !last) return false;
   // Traffic of the size of the gradients may carry something else: of ranks that began as copies,

@@ -59,6 +59,8 @@ class ReplicaFamily {
   [[nodiscard]] bool never_synchronised() const;
   // The first step at which buffers differ while all weights are equal; -1: none.
   [[nodiscard]] int64_t buffers_step() const { return buffers_step_; }
+  // The ranks send samples to each other.
+  void note_routing() { routes_samples_ = true; }
   // Steps compared so far.
   [[nodiscard]] int64_t compared() const { return compared_; }
 
@@ -66,6 +68,7 @@ class ReplicaFamily {
   using Looks = std::map<int32_t, Look>;
   using Values = std::vector<uint64_t> Look::*;
   void judge_step(int64_t step, const Looks& looks);
+  [[nodiscard]] bool are_whole_modules(const std::vector<size_t>& tensors) const;
   void judge_equal(int64_t step, const Looks& looks);
   void part(int64_t step, const Looks& looks, const std::vector<size_t>& apart, Values values);
   void weigh_gradients(const Looks& looks, const std::vector<size_t>& apart);
@@ -93,6 +96,8 @@ class ReplicaFamily {
   // What speaks against it.
   bool reunited_ = false;  // equal again after a parting: averaged now and then
   bool ever_same_gradients_ = false;
+  bool own_modules_ = false;     // ranks reduce nothing of some modules, and all of the others
+  bool routes_samples_ = false;  // by all_to_all, as to experts that each rank has of its own
   int64_t parted_steps_ = 0;
   int64_t buffers_step_ = -1;
   std::optional<Parting> parting_;

@@ -78,14 +78,15 @@ class Graph {
   [[nodiscard]] std::vector<int32_t> blockers_of(const Pending& pending) const {
     const Waiter& first = pending.waiters.front();
     std::vector<int32_t> blockers;
-    if (first.is_transfer) {
-      const Group* group = job_.groups().find(first.group, first.rank);
-      const Call* call = group == nullptr ? nullptr : group->tracks.at(first.rank).inside();
-      const int32_t peer = call == nullptr ? -1 : job_.groups().signature(call->signature).peer;
-      if (peer >= 0 && peer != first.rank) blockers.push_back(peer);
+    if (first.is_transfer && first.peer >= 0) {
+      if (first.peer != first.rank) blockers.push_back(first.peer);
       return blockers;
     }
     for (const int32_t rank : members_of(first)) {
+      if (first.is_transfer) {
+        if (rank != first.rank) blockers.push_back(rank);
+        continue;
+      }
       if (!has_come_to(rank, first)) blockers.push_back(rank);
     }
     return blockers;
@@ -126,6 +127,25 @@ bool all_inside_one_call(const std::vector<Waiter>& waiters) {
   return std::all_of(waiters.begin(), waiters.end(), [&](const Waiter& waiter) {
     return waiter.group == waiters.front().group && waiter.number == waiters.front().number &&
            waiter.operation == waiters.front().operation;
+  });
+}
+
+// Who takes from any rank misses none of them: as long as one of those that could give is at work,
+// it has nothing to do.
+bool has_nothing_to_do(const Job& job, const Pending& pending, const std::set<int32_t>& ends) {
+  const Waiter& first = pending.waiters.front();
+  return first.is_transfer && first.peer < 0 &&
+         std::any_of(
+             ends.begin(), ends.end(),
+             [&](int32_t rank) {
+               const Rank* state = job.ranks().find(rank);
+               return state == nullptr || !(state->is_gone() || state->exiting);
+             });
+}
+
+bool takes_from_any(const Stall& stall, int32_t rank) {
+  return std::any_of(stall.waiters.begin(), stall.waiters.end(), [&](const Waiter& waiter) {
+    return waiter.rank == rank && waiter.is_transfer && waiter.peer < 0;
   });
 }
 
@@ -187,6 +207,7 @@ std::vector<Stall> find_stalls(const Job& job) {
   std::vector<BlockedCall> circle;  // the calls from which no way leads to a rank that is outside
   for (const auto& [key, pending] : graph.calls()) {
     const std::set<int32_t> ends = graph.ends_of(key);
+    if (has_nothing_to_do(job, pending, ends)) continue;
     Stall& stall = by_ends[ends];
     stall.waiters.insert(stall.waiters.end(), pending.waiters.begin(), pending.waiters.end());
     if (!ends.empty()) continue;
@@ -204,6 +225,8 @@ std::vector<Stall> find_stalls(const Job& job) {
     if (stall.suspects.empty() && !ends.empty()) continue;
     complete(job, stall);
     if (stall.doing == Doing::kDeadlock) stall.culprit = culprit_of(job, circle);
+    // That nobody gives it anything is no fault of the one that takes from any.
+    if (stall.culprit && takes_from_any(stall, *stall.culprit)) stall.culprit.reset();
     if (job.time_ns() - stall.since_ns >= kShortestNs) stalls.push_back(std::move(stall));
   }
   return stalls;

@@ -22,6 +22,7 @@ struct Waiter {
   store::CallSite where;  // line 0: not known
   int64_t since_ns = 0;
   bool is_transfer = false;  // it waits for one other rank
+  int32_t peer = -1;         // of a transfer; -1: it takes from any rank of the group
   bool from_flight = false;  // known from the flight recorder, not from a call seen in Python
 };
 

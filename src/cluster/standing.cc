@@ -34,6 +34,7 @@ std::optional<Waiter> from_rows(const Job& job, int32_t number_of_rank) {
     waiter->where = call->where;
     waiter->since_ns = call->entered_ns;
     waiter->is_transfer = is_transfer(signature.operation);
+    waiter->peer = signature.peer;
     if (waiter->is_transfer) waiter->number = call->told_sequence;
   }
   return waiter;
@@ -46,19 +47,28 @@ std::optional<Waiter> from_report(const Job& job, const Rank& rank, const StallR
   if (group == nullptr) return std::nullopt;
   const auto track = group->tracks.find(number);
   if (track == group->tracks.end()) return std::nullopt;
-  for (int64_t i = track->second.entered() - 1; i >= track->second.first; --i) {
-    const Call& call = *track->second.at(i);
-    if (call.told_sequence != report.waiting->sequence) continue;
-    Waiter waiter;
-    waiter.rank = number;
-    waiter.group = group->name;
-    waiter.number = i;
-    waiter.operation = describe(job.groups().signature(call.signature));
-    waiter.where = own_line(report.stack).value_or(call.where);
-    waiter.since_ns = report.since_ns;
-    return waiter;
+  Waiter waiter;
+  const Call* call = nullptr;
+  const auto transfer = track->second.transfers.find(report.waiting->sequence);
+  if (transfer != track->second.transfers.end()) {
+    call = &transfer->second;
+    waiter.is_transfer = true;
+    waiter.number = call->told_sequence;
   }
-  return std::nullopt;
+  for (int64_t i = track->second.entered() - 1; call == nullptr && i >= track->second.first; --i) {
+    if (track->second.at(i)->told_sequence != report.waiting->sequence) continue;
+    call = track->second.at(i);
+    waiter.number = i;
+  }
+  if (call == nullptr) return std::nullopt;
+  const Signature& signature = job.groups().signature(call->signature);
+  waiter.rank = number;
+  waiter.group = group->name;
+  waiter.operation = describe(signature);
+  waiter.peer = signature.peer;
+  waiter.where = own_line(report.stack).value_or(call->where);
+  waiter.since_ns = report.since_ns;
+  return waiter;
 }
 
 std::optional<Waiter> from_flight(const Rank& rank, const StallReport& report) {

@@ -100,12 +100,12 @@ void TestJob::metric(const std::string& name, double value) {
   cluster_->on_metric({now_ns(), 0, name, value});
 }
 
-void TestJob::exit_well(int32_t rank) {
+void TestJob::exit_quietly(int32_t rank, int code) {
   event(rank, "exiting", {{"exception", nullptr}});
   stalled_.erase(rank);
   process(rank).alive = false;
   process(rank).closed = true;
-  process(rank).exit_code = 0;
+  process(rank).exit_code = code;
 }
 
 void TestJob::exit_raising(int32_t rank, const std::string& type, const std::string& message,

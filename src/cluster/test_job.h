@@ -44,7 +44,9 @@ class TestJob {
   void busy(int32_t rank, double percent) { busy_percent_[rank] = percent; }
   void metric(const std::string& name, double value);
 
-  void exit_well(int32_t rank);
+  void exit_well(int32_t rank) { exit_quietly(rank, 0); }
+  // The interpreter ends in good order, with this code and no exception.
+  void exit_quietly(int32_t rank, int code);
   void exit_raising(int32_t rank, const std::string& type, const std::string& message,
                     int32_t line);
   void kill(int32_t rank, int signal);

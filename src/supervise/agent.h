@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cluster/cluster.h"
+#include "cluster/explained.h"
 #include "rules/engine.h"
 #include "store/run.h"
 #include "supervise/collectors/collector.h"
@@ -94,6 +95,7 @@ class Agent : public rules::FindingSink {
   store::RunInfo info_;
   const AgentCallbacks callbacks_;
   std::unique_ptr<store::RunWriter> writer_;
+  cluster::Explained explained_;
   std::unique_ptr<rules::Engine> engine_;
   std::unique_ptr<cluster::Cluster> cluster_;
   std::unique_ptr<Fanout> fanout_;

@@ -13,6 +13,8 @@ def test_the_worker_whose_own_loss_was_lost_first_is_named(tmp_path: Path) -> No
     assert source["rank"] == 1
     assert source["step"] == 4
     assert source["where"]["file"].endswith("loop.py")
+    # The other worker has got it from there.
+    assert [finding["rank"] for finding in outcome.of("nan_origin")] == [1]
 
 
 @pytest.mark.parametrize("how", ["fit", "loop"])

@@ -73,7 +73,9 @@ class NanSourceRank : public Watch {
     if (done_ || row.kind != "nan_origin") return;
     const Result<Json> told = parse_json(row.json, "event nan_origin");
     Rank* rank = rank_of(row.origin.rank);
-    if (!told.ok() || !told->is_object() || rank == nullptr || rank->origin) return;
+    if (!told.ok() || !told->is_object() || rank == nullptr) return;
+    // A search that has shown nothing is followed by another one, such as that for a gradient.
+    if (rank->origin && (rank->origin->received || rank->origin->certain)) return;
     Origin origin;
     origin.step = row.origin.step;
     origin.received = bool_or(*told, "received", false);

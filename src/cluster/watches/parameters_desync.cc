@@ -109,6 +109,11 @@ class ParametersDesync : public Watch {
   void on_collective(const store::CollectiveRow& row) override {
     // Of all ranks only: within a part of them copies are not made equal to the others.
     if (row.left_ns != 0 || std::ssize(row.group->ranks) < world_size_) return;
+    if (row.operation.starts_with("all_to_all")) {
+      routes_samples_ = true;
+      for (const auto& family : families_) family->note_routing();
+      return;
+    }
     auto& [step, bytes] = ranks_[row.origin.rank].traffic;
     if (std::exchange(step, row.origin.step) != row.origin.step) bytes = 0;
     bytes += row.bytes;
@@ -137,6 +142,7 @@ class ParametersDesync : public Watch {
       if (families_.size() >= kFamiliesMax) return;
       families_.push_back(std::make_unique<ReplicaFamily>(std::move(*tensors)));
       mine = families_.back().get();
+      if (routes_samples_) mine->note_routing();
     }
     mine->join(rank);
   }
@@ -336,6 +342,7 @@ class ParametersDesync : public Watch {
   }
 
   int32_t world_size_ = 1;
+  bool routes_samples_ = false;  // by all_to_all
   std::string loss_name_;  // the first that was told; losses of other lines are not comparable
   std::map<int32_t, Rank> ranks_;
   std::vector<std::unique_ptr<ReplicaFamily>> families_;

@@ -299,7 +299,8 @@ class Straggler : public Watch {
     const double faster = span.wall_ms / std::max(span.wall_ms - cost_ms, span.wall_ms / 1000);
     const bool is_named = cause.where.line > 0 && cause.ms >= kExplained * lead.excess();
     rules::Finding finding;
-    finding.severity = rules::Severity::kWarning;
+    const bool is_chance = cause.kind == "contended" && shares_are_chance(slow.rank);
+    finding.severity = is_chance ? rules::Severity::kInfo : rules::Severity::kWarning;
     finding.rank = slow.rank;
     if (span.first_step >= 0) finding.step = span.first_step;
     if (span.last_step >= 0) finding.last_step = span.last_step;
@@ -326,6 +327,22 @@ class Straggler : public Watch {
     finding.evidence.emplace_back("from clocks inside each rank, waiting taken away");
     finding.fix = fix_for(cause);
     report(std::move(finding));
+  }
+
+  // Where the ranks want more cores than there are and nothing holds this one back, another one may
+  // be short of them in the next minute: nothing is wrong with this rank.
+  [[nodiscard]] bool shares_are_chance(int32_t rank) const {
+    const auto standings = pace_.standings();
+    int threads = 0;
+    int cores = 0;
+    for (const auto& [number, standing] : standings) {
+      threads += standing.threads;
+      cores = std::max(cores, standing.cores);
+    }
+    const PaceStanding& own = standings.at(rank);
+    const bool held_back =
+        own.nice > 0 || own.cores < cores || neighbours_.throttled_share(own.pid) >= kThrottledMin;
+    return threads > cores && cores > 0 && !held_back;
   }
 
   // Who keeps a rank off its core, as far as that is seen from outside.

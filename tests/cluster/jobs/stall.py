@@ -1,6 +1,9 @@
-"""Rank 0 stays away from a collective until both were seen to stall: rank 1 waits in it."""
+"""Rank 0 stays away from a collective until both were seen to stall: rank 1, a child process that
+multiprocessing has started, waits in it. Both end with an exception."""
 
+import multiprocessing
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -29,4 +32,10 @@ def stay_away() -> None:
         time.sleep(0.1)
 
 
-main()
+if __name__ == "__main__":
+    if os.environ["RANK"] == "1":
+        child = multiprocessing.get_context("spawn").Process(target=main)
+        child.start()
+        child.join()
+        sys.exit(child.exitcode)
+    main()

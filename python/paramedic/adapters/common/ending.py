@@ -1,10 +1,12 @@
 """How a rank ends: in good order, or of an exception that nobody caught.
 
 The interpreter keeps that exception for debuggers once it has printed it, before the functions of
-`atexit` run: nothing has to be hooked.
+`atexit` run. In a child of multiprocessing it is still on its way when the child's finalizers run.
+Nothing has to be hooked.
 """
 
 import atexit
+import os
 import sys
 from typing import Any, Callable, Dict, Optional
 
@@ -17,17 +19,29 @@ MAX_MESSAGE = 1000
 def tell_end(session: Session, source: Source, stop: Callable[[], None]) -> None:
     """Has the end of this process told, before the ring is closed."""
 
+    ended_in = 0  # which process; a forked child has an end of its own
+
     def end() -> None:
+        nonlocal ended_in
+        if ended_in == os.getpid():
+            return
+        ended_in = os.getpid()
         stop()
         if session.shared:
             session.tell("exiting", {"exception": _uncaught(source)})
 
-    # Run before the session's own, which was registered first.
+    # In a script this runs before the session's own, which was registered first; in a child of
+    # multiprocessing the session is closed by a finalizer.
     atexit.register(end)
+    session.on_close.append(end)
 
 
 def _uncaught(source: Source) -> Optional[Dict[str, Any]]:
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    error = error or sys.exc_info()[1]
+    # Who ends with a code because of an exception, as children of torch's spawn do.
+    if isinstance(error, SystemExit):
+        error = error.__context__ if error.code else None
     if not isinstance(error, BaseException):
         return None
     trace, spot = error.__traceback__, ("", 0, "")

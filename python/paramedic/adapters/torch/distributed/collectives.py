@@ -107,6 +107,8 @@ class Collectives:
         self._works: Dict[int, Entry] = {}
         # By thread: the call that it is inside of.
         self.inside: Dict[int, Entry] = {}
+        # By thread: the call that it has asked for whether it is done, and it was not.
+        self.asked: Dict[int, Entry] = {}
         self._count = 0
         self._known: Optional[KnownCalls] = None
         # By the id of a method: its number among the known calls.
@@ -114,8 +116,10 @@ class Collectives:
         session.on_fork.append(self._reset)
 
     def _reset(self) -> None:
-        for table in (self._calls, self._operations, self._sites, self._works, self.inside):
+        for table in (self._calls, self._operations, self._sites, self._works):
             table.clear()
+        self.inside.clear()
+        self.asked.clear()
         self._count = 0
         if self._known is not None:
             self._known.reset()
@@ -156,6 +160,7 @@ class Collectives:
             work_class.wait = bound(self._known.wait(wait))
         else:
             work_class.wait = self._wrapped_wait(wait)
+        work_class.is_completed = self._wrapped_question(work_class.is_completed)
 
     def _native(self, bound: Any, genuine: Any, usual: Any, method: Method) -> Any:
         """What stands for a method whose calls can be known; None of others."""
@@ -221,6 +226,25 @@ class Collectives:
                 leave(entry)
 
         return wait
+
+    def _wrapped_question(self, genuine: Any) -> Callable[..., Any]:
+        """A loop that asks until a call is done waits for it, as far as others are concerned."""
+        works, asked, leave = self._works, self.asked, self._leave
+
+        @functools.wraps(genuine)
+        def is_completed(work: Any) -> Any:
+            is_done = genuine(work)
+            entry = works.get(id(work))
+            if entry is None:
+                return is_done
+            if not is_done:
+                asked[get_ident()] = entry
+            elif works.pop(id(work), None) is not None:
+                asked.pop(get_ident(), None)
+                leave(entry)
+            return is_done
+
+        return is_completed
 
     def _fail(self, error: Exception) -> None:
         if self._known is not None:

@@ -58,7 +58,9 @@ class Watched(stalls.Watched):
         self._hook.disarm()
 
     def tell(self, thread: int, frame: Any) -> Dict[str, Any]:
-        entry = self._collectives.inside.get(thread)
+        # What was asked for before the last time says nothing of now.
+        asked = self._collectives.asked.pop(thread, None)
+        entry = self._collectives.inside.get(thread) or asked
         waiting = None
         if entry is not None:
             call, number = entry
