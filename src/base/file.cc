@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/path.h"
+
 namespace paramedic {
 namespace {
 
@@ -123,10 +125,7 @@ class PosixFileSystem : public FileSystem {
 
   Status make_folders(const std::string& path) override {
     if (path.empty() || exists_as_folder(path)) return {};
-    const size_t slash = path.find_last_of('/');
-    if (slash != std::string::npos && slash > 0) {
-      PARAMEDIC_TRY(make_folders(path.substr(0, slash)));
-    }
+    PARAMEDIC_TRY(make_folders(std::string(folder_of(path))));
     if (::mkdir(path.c_str(), 0700) != 0 && (errno != EEXIST || !exists_as_folder(path))) {
       return errno_error("cannot create the folder", path, errno);
     }

@@ -1,7 +1,9 @@
-// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status. And paths.
+// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status. And paths and
+// medians.
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/median.h"
 #include "base/path.h"
 #include "base/toml.h"
 
@@ -49,6 +51,20 @@ TEST(Path, the_base_name_is_what_stands_behind_the_last_slash) {
   EXPECT_EQ(base_name("train.py"), "train.py");
   EXPECT_EQ(base_name("runs/"), "");
   EXPECT_EQ(base_name(""), "");
+}
+
+TEST(Path, the_folder_is_what_stands_before_the_last_slash) {
+  EXPECT_EQ(folder_of("/job/src/train.py"), "/job/src");
+  EXPECT_EQ(folder_of("/train.py"), "/");
+  EXPECT_EQ(folder_of("train.py"), "");
+  EXPECT_EQ(folder_of("runs/"), "runs");
+  EXPECT_EQ(folder_of(""), "");
+}
+
+TEST(Median, is_the_middle_or_the_mean_of_the_two_in_the_middle) {
+  EXPECT_EQ(median_of({}), 0);
+  EXPECT_EQ(median_of({3, 1, 2}), 2);
+  EXPECT_EQ(median_of({4, 1, 2, 3}), 2.5);
 }
 
 }  // namespace

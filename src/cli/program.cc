@@ -12,6 +12,7 @@
 #include <iostream>
 #include <set>
 
+#include "base/path.h"
 #include "cli/help.h"
 #include "cli/text.h"
 
@@ -286,12 +287,12 @@ Result<Home> find_home(FileSystem& files, const Environment& environment) {
     const ssize_t bytes = ::readlink("/proc/self/exe", path, sizeof path - 1);
     if (bytes < 0) return errno_error("cannot read", "/proc/self/exe", errno);
     home.assign(path, static_cast<size_t>(bytes));
-    for (int i = 0; i < 2; i++) home.erase(home.find_last_of('/'));
+    home = std::string(folder_of(folder_of(home)));
   }
   Home found{home + "/python", home + "/lib/libparamedic_probe.so"};
   // In a wheel, bin/ and lib/ lie inside the package itself.
   if (files.exists(home + "/inject/sitecustomize.py")) {
-    found.python_dir = home.substr(0, home.find_last_of('/'));
+    found.python_dir = folder_of(home);
   }
   for (const std::string& part : {found.python_dir + "/paramedic", found.probe_path}) {
     if (files.exists(part)) continue;

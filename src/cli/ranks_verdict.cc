@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
+#include "base/median.h"
 #include "cli/ranks_view.h"
 #include "cluster/hang.h"
-#include "cluster/median.h"
 #include "cluster/watch.h"
 
 namespace paramedic::cli {
@@ -42,7 +42,7 @@ double median_own_share(const std::vector<RankStrip>& strips) {
   for (const RankStrip& strip : strips) {
     if (total_of(strip) > 0) shares.push_back(own_share(strip));
   }
-  return cluster::median_of(std::move(shares));
+  return median_of(std::move(shares));
 }
 
 // How unlike the others a rank is; 0: not at all.
@@ -114,7 +114,7 @@ std::string time_sentence(const RanksView& view) {
   std::string text = fmt::format(
       "Of {} ranks, most spent {} of their time on their own work and {} "
       "waiting for others.",
-      view.strips.size(), percent(usual), percent(cluster::median_of(waits)));
+      view.strips.size(), percent(usual), percent(median_of(waits)));
   if (own_share(*busiest) < usual + kToldShare) return text;
   return text + fmt::format(
                     " Rank {} worked for {}{}.", busiest->first, percent(own_share(*busiest)),

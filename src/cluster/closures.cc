@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/median.h"
 #include "cluster/hang.h"
-#include "cluster/median.h"
 
 namespace paramedic::cluster {
 namespace {

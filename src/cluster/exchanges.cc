@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cluster/median.h"
+#include "base/median.h"
 
 namespace paramedic::cluster {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "cluster/median.h"
+#include "base/median.h"
 
 namespace paramedic::cluster {
 namespace {

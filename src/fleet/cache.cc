@@ -12,6 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/embedded_file.h"
+#include "base/path.h"
 #include "diagnose/text.h"
 
 namespace paramedic::diagnose {
@@ -112,10 +113,7 @@ Status Cache::save() {
   if (!std::exchange(is_changed_, false)) return {};
   std::string text;
   for (const auto& [key, entry] : entries_) text += fmt::format("{} {}\n", key, entry);
-  const size_t slash = path_.rfind('/');
-  if (slash != std::string::npos && slash > 0) {
-    PARAMEDIC_TRY(files_.make_folders(path_.substr(0, slash)));
-  }
+  PARAMEDIC_TRY(files_.make_folders(std::string(folder_of(path_))));
   return files_.write_atomically(path_, as_bytes(text));
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/path.h"
 #include "base/toml.h"
 #include "recovery/stack_text.h"
 
@@ -116,7 +117,7 @@ bool find_any(const std::vector<std::string_view>& texts, const std::vector<Patt
 }
 
 // A text as a Python literal. `is_escaped`: it comes out of such a literal.
-std::string python_literal(const std::string& text, bool is_escaped) {
+std::string python_literal(std::string_view text, bool is_escaped) {
   std::string literal = "'";
   for (const char c : text) {
     if (c == '\'' || (c == '\\' && !is_escaped)) literal += '\\';
@@ -134,9 +135,9 @@ std::optional<std::string> folder_literal(const Captured& captured) {
   for (const char* name : {"target", "path", "path_2"}) {
     const auto path = captured.find(name);
     if (path == captured.end() || path->second.empty()) continue;
-    const size_t slash = path->second.find_last_of('/');
-    if (slash == std::string::npos) return std::nullopt;
-    return python_literal(path->second.substr(0, std::max<size_t>(slash, 1)), true);
+    const std::string_view holds = folder_of(path->second);
+    if (holds.empty()) return std::nullopt;
+    return python_literal(holds, true);
   }
   return std::nullopt;
 }

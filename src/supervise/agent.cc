@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "nodes/look.h"
 #include "supervise/look.h"
 #include "supervise/post_mortem.h"
@@ -32,8 +33,7 @@ constexpr size_t kNotesMax = 100;
 Result<std::unique_ptr<store::RunWriter>> create_writer(store::RunInfo& info, bool may_rename,
                                                         const store::WriterOptions& options) {
   FileSystem& files = posix_file_system();
-  const size_t slash = info.dir.find_last_of('/');
-  PARAMEDIC_TRY(files.make_folders(info.dir.substr(0, slash)));
+  PARAMEDIC_TRY(files.make_folders(std::string(folder_of(info.dir))));
   const std::string stem = info.dir;
   for (int i = 2;; ++i) {
     auto writer = store::RunWriter::create(files, info, options, real_clock());

@@ -73,7 +73,7 @@ class AgentLoop {
     if (options_.collector.address.empty()) return;
     const store::RunInfo& info = agent_->info();
     courier_.emplace(
-        options_.collector, info.dir.substr(0, info.dir.find_last_of('/')),
+        options_.collector, std::string(folder_of(info.dir)),
         CourierProcess::Callbacks{
             .finding = [this](const std::string& key,
                               const rules::Finding& found) { agent_->on_finding(key, found); },

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/median.h"
 #include "cluster/lint/setting.h"
-#include "cluster/median.h"
 #include "cluster/probe/socket.h"
 
 namespace paramedic::cluster {

@@ -12,9 +12,9 @@
 #include <set>
 #include <utility>
 
+#include "base/median.h"
 #include "cluster/exchanges.h"
 #include "cluster/links.h"
-#include "cluster/median.h"
 #include "cluster/pace.h"
 #include "cluster/watch.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/path.h"
 #include "cluster/auto_shard.h"
 #include "cluster/pass_watch.h"
 #include "cluster/shared_samples.h"
@@ -211,8 +212,7 @@ class ShardOverlap : public PassWatch {
   // As the adapters name a loader.
   static std::string loader_at(const std::optional<rules::Where>& where) {
     if (!where) return "";
-    const size_t slash = where->file.find_last_of('/');
-    return fmt::format("{}:{}", where->file.substr(slash + 1), where->line);
+    return fmt::format("{}:{}", base_name(where->file), where->line);
   }
 
   AutoShard auto_shard_;

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/median.h"
 #include "cluster/closures.h"
-#include "cluster/median.h"
 #include "cluster/neighbours.h"
 #include "cluster/pace.h"
 #include "cluster/turns.h"

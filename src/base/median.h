@@ -3,9 +3,9 @@
 
 #include <vector>
 
-namespace paramedic::cluster {
+namespace paramedic {
 
 // Of an even number the mean of the two in the middle; 0 for none.
 double median_of(std::vector<double> values);
 
-}  // namespace paramedic::cluster
+}  // namespace paramedic

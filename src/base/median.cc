@@ -1,8 +1,8 @@
-#include "cluster/median.h"
+#include "base/median.h"
 
 #include <algorithm>
 
-namespace paramedic::cluster {
+namespace paramedic {
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -12,4 +12,4 @@ double median_of(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-}  // namespace paramedic::cluster
+}  // namespace paramedic
