@@ -36,6 +36,7 @@ constexpr double kErrorsMin = 5;
 // Where the kernel gives a rank no core: shares of a busy machine are even over seconds only.
 constexpr double kContendedShareMin = 0.30;
 constexpr double kContendedMsMin = 8'000;
+constexpr double kComputesMore = 1.5;
 constexpr size_t kParts = 4;  // of the span: the same rank leads in each of them
 // Beats, as a share of all, that hold most of the excess. Below lies what a rank does now and
 // then on behalf of all: a checkpoint, an evaluation, a report.
@@ -299,7 +300,12 @@ class Straggler : public Watch {
     const double faster = span.wall_ms / std::max(span.wall_ms - cost_ms, span.wall_ms / 1000);
     const bool is_named = cause.where.line > 0 && cause.ms >= kExplained * lead.excess();
     rules::Finding finding;
-    const bool is_chance = cause.kind == "contended" && shares_are_chance(slow.rank);
+    const Lead computed = lead_by(span, [](const RankPace& rank) { return rank.cpu_sum; });
+    // Who has more to compute is slow by that, however few cores there are.
+    const bool computes_more =
+        computed.top == lead.top && computed.own >= kComputesMore * computed.second;
+    const bool is_chance =
+        cause.kind == "contended" && !computes_more && shares_are_chance(slow.rank);
     finding.severity = is_chance ? rules::Severity::kInfo : rules::Severity::kWarning;
     finding.rank = slow.rank;
     if (span.first_step >= 0) finding.step = span.first_step;
