@@ -89,12 +89,16 @@ bool strip_time(Prefixed& line) {
 bool strip_level(Prefixed& line) {
   static const RE2 kLevel(R"(\[?(DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?)"
                           R"((?::[\w./-]{0,80}:|:|\s-|\s\||\s)\s?)");
+  // "time - name - LEVEL - text", as many programs set up Python's logging.
+  static const RE2 kNamed(
+      R"(- [\w.-]{1,80} - (DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL) - )");
   static const RE2 kGlog(R"(([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] )");
   // Quotes of an issue, and what pytest puts before an error.
   static const RE2 kQuote(R"((?:>|\|)\s|E(?: {7}| {3}))");
   re2::StringPiece rest = piece(line.text);
   std::string name;
-  if (RE2::Consume(&rest, kLevel, &name) || RE2::Consume(&rest, kGlog, &name)) {
+  if (RE2::Consume(&rest, kLevel, &name) || RE2::Consume(&rest, kNamed, &name) ||
+      RE2::Consume(&rest, kGlog, &name)) {
     const char first = name[0];
     line.level = first == 'W'                                   ? Level::kWarning
                  : first == 'E' || first == 'C' || first == 'F' ? Level::kError

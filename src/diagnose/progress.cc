@@ -62,11 +62,15 @@ void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
   }
   if (RE2::PartialMatch(text, kSaved)) timeline.checkpoint_step = timeline.last_step;
   for (const StageRule& rule : catalog_.stages()) {
-    if (rule.line && RE2::PartialMatch(text, *rule.line)) {
-      const bool is_hint = rule.telling == Telling::kHint;
-      if (!is_hint || timeline.doing == Stage::kUnknown) timeline.doing = rule.stage;
-      break;
+    if (!rule.line || !RE2::PartialMatch(text, *rule.line)) continue;
+    // To evaluate in the middle of a training is to validate.
+    const bool within = trained_ && rule.stage == Stage::kEvaluate && rule.telling == Telling::kAct;
+    const bool is_hint = rule.telling == Telling::kHint;
+    if (!is_hint || timeline.doing == Stage::kUnknown) {
+      timeline.doing = within ? Stage::kValidate : rule.stage;
     }
+    trained_ = trained_ || rule.stage == Stage::kTrain;
+    break;
   }
   if (RE2::PartialMatch(text, kFinished)) {
     timeline.finished = true;

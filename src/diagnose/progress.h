@@ -24,6 +24,7 @@ class ProgressReader {
   void note_step(int64_t step, Timeline& timeline);
 
   const Catalog& catalog_;
+  bool trained_ = false;
   size_t settled_ = 0;  // events before this one are known to be followed by progress, or not
 };
 

@@ -35,9 +35,20 @@ Tier tier_of(const Event& event) {
 bool is_lookup(const Event& event) {
   if (!event.exception || tier_of(event) > Tier::kType) return false;
   const std::string_view type = last_component(event.exception->type);
+  // A message that is known says what went wrong with the value.
+  if (type == "ValueError" || type == "TypeError") return tier_of(event) < Tier::kMessage;
   return type == "KeyError" || type == "AttributeError" || type == "IndexError" ||
-         type == "StopIteration" || type == "Empty" || type == "ValueError" ||
-         type == "TypeError" || type == "ImportError" || type == "ModuleNotFoundError";
+         type == "StopIteration" || type == "Empty" || type == "ImportError" ||
+         type == "ModuleNotFoundError";
+}
+
+// A handler that misses what the failed block should have set only follows from its failure, and
+// who raises the same "from" it adds nothing.
+bool says_more(const Event& cause, const Event& event) {
+  const bool repeats =
+      event.exception->link == Link::kCause && category_of(event) == category_of(cause);
+  return tier_of(event) >= Tier::kMessage && !repeats &&
+         last_component(event.exception->type) != "UnboundLocalError";
 }
 
 // Exceptions that were printed without frames, by file and first line: what stands behind such a
@@ -77,7 +88,7 @@ void settle_chains(std::vector<Event>& events) {
       cause.role = Role::kWrapper;
       known->second = i;
     } else if (cause.role != Role::kRoot ||
-               (is_lookup(cause) && event.role == Role::kRoot && tier_of(event) >= Tier::kMessage &&
+               (is_lookup(cause) && event.role == Role::kRoot && says_more(cause, event) &&
                 !is_repeated(*cause.exception, *event.exception))) {
       if (cause.role == Role::kRoot) cause.role = Role::kConfirmation;
       known->second = i;
@@ -95,7 +106,7 @@ void settle_ended_by_launcher(std::vector<Event>& events) {
     return event.signature != nullptr && event.signature->id == id;
   };
   const auto ends = std::find_if(events.begin(), events.end(), [&](const Event& event) {
-    return is(event, "launcher_ends_others");
+    return is(event, "launcher_ends_others") || is(event, "elastic_exit");
   });
   for (auto event = ends; event != events.end(); ++event) {
     if (is(*event, "stopped_by_sigterm") && !event->exception) event->role = Role::kTeardown;

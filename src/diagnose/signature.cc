@@ -237,7 +237,7 @@ Status Catalog::add_file(const EmbeddedFile& file) {
   if (document.contains("stage")) {
     for (const Json& json : document["stage"]) {
       Entry entry(json, "signatures/" + family + ": stage");
-      entry.only({"stage", "telling", "frame", "native", "line"});
+      entry.only({"stage", "telling", "frame", "native", "text", "line"});
       StageRule rule;
       entry.word("stage", stage_named, rule.stage);
       entry.word(
@@ -245,6 +245,7 @@ Status Catalog::add_file(const EmbeddedFile& file) {
           rule.telling);
       rule.frame = entry.expression("frame");
       rule.native = entry.expression("native");
+      rule.text = entry.expression("text");
       rule.line = entry.expression("line");
       PARAMEDIC_TRY(entry.status());
       stages_.push_back(std::move(rule));

@@ -68,12 +68,13 @@ enum class Telling : uint8_t {
 };
 
 // A pattern that tells the stage: of a frame ("file | function | code"), of a native one ("library
-// | symbol | ") or of a line of the log.
+// | symbol | "), of the text of the failure itself or of a line of the log.
 struct StageRule {
   Stage stage = Stage::kUnknown;
   Telling telling = Telling::kAct;
   std::unique_ptr<RE2> frame;
   std::unique_ptr<RE2> native;
+  std::unique_ptr<RE2> text;
   std::unique_ptr<RE2> line;
 };
 

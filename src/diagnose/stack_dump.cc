@@ -12,14 +12,14 @@ namespace {
 // faulthandler; py-spy.
 const RE2& header() {
   static const RE2 kHeader(
-      R"((?:Current thread|Thread) 0x[0-9a-f]+ (?:\[.{0,64}\] )?\(most recent call first\):)"
+      R"(\s*(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[.{0,64}\] )?\(most recent call first\):)"
       R"(|Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:active|idle)(?:\+gil)?\)(?:: ".{0,64}")?)"
       R"(|Stack trace(?: returned \d+ entries)?:|\*\*\* .{0,160}; stack trace: \*\*\*)");
   return kHeader;
 }
 
 bool python_frame(std::string_view text, Frame& frame) {
-  static const RE2 kFaulthandler(R"re( {2}File "([^"]+)", line (\d+) in (\S+))re");
+  static const RE2 kFaulthandler(R"re(\s*File "([^"]+)", line (\d+) in (\S+))re");
   static const RE2 kPySpy(R"(\s{2,}([\w.<>]+) \(([^\s:()]+\.py):(\d+)\))");
   const re2::StringPiece whole(text.data(), text.size());
   return RE2::FullMatch(whole, kFaulthandler, &frame.file, &frame.line, &frame.function) ||

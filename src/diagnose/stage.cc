@@ -94,6 +94,14 @@ Stage stage_of_object(const std::string& text) {
   return RE2::PartialMatch(text, kRead) ? Stage::kData : Stage::kUnknown;
 }
 
+// What the failure is about: a checkpoint that is not there, an image that cannot be read.
+Stage stage_of_text(const Catalog& catalog, const std::string& text) {
+  for (const StageRule& rule : catalog.stages()) {
+    if (rule.text && RE2::PartialMatch(text, *rule.text)) return rule.stage;
+  }
+  return Stage::kUnknown;
+}
+
 // What happens inside a phase and still belongs to it. A forward pass inside the validation is
 // validation, but a batch that is read inside it is data; a run of training holds every other
 // phase.
@@ -317,7 +325,8 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   if (is_hint && is_preparation(event.doing) && !is_preparation(found.stage)) return found.stage;
   if (event.doing != Stage::kUnknown) return event.doing;
   if (is_hint) return found.stage;
-  return usual_stage(event);
+  const Stage of_text = stage_of_text(catalog, event.text);
+  return of_text != Stage::kUnknown ? of_text : usual_stage(event);
 }
 
 }  // namespace paramedic::diagnose
