@@ -84,9 +84,9 @@ def check_includes(name: str, lines: List[str], deps: Dict[str, Set[str]]) -> It
         if re.match(r"#include <(arrow|parquet)/", line) and not (
             module == "store"
             and (name.endswith(".cc") or "arrow" in name)
-            or re.match(r"src/nodes/flight_\w+\.cc$", name)
+            or re.match(r"src/nodes/(flight_\w+|bucket_arrow)\.cc$", name)
         ):
-            where = "src/store/*.cc and src/nodes/flight_*.cc"
+            where = "src/store/*.cc and src/nodes/{flight_*,bucket_arrow}.cc"
             yield Breach(name, number, f"Arrow headers belong in {where} only")
 
 

@@ -12,8 +12,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/text.h"
+#include "nodes/bucket_reader.h"
 #include "nodes/flight_server.h"
 
 namespace paramedic::cli {
@@ -23,13 +25,17 @@ constexpr int64_t kTickMs = 250;
 // With --until-end: nodes that are started one after another belong to one job.
 constexpr int kIdleTicksMax = 20;
 
-Result<nodes::ServerOptions> server_options(const Arguments& arguments, const Console& console) {
+Result<nodes::Address> listening_address(const Arguments& arguments) {
+  PARAMEDIC_ASSIGN(nodes::Address address, nodes::parse_address(arguments.text("listen")));
+  if (address.folder.empty()) return address;
+  return invalid_argument("--listen: a folder cannot be listened on",
+                          "--dir names the folder; without --listen its parts are read there");
+}
+
+Result<nodes::ServerOptions> server_options(const Arguments& arguments, const Console& console,
+                                            const nodes::Address& address) {
   nodes::ServerOptions options;
-  PARAMEDIC_ASSIGN(options.address, nodes::parse_address(arguments.text("listen")));
-  if (!options.address.folder.empty()) {
-    return invalid_argument("--listen: a folder cannot be listened on",
-                            "--dir names the folder; without --listen its parts are read there");
-  }
+  options.address = address;
   PARAMEDIC_ASSIGN(options.token, nodes::read_token(arguments.text("token-file"),
                                                     console.environment(nodes::kTokenVariable)));
   const std::string& certificate = arguments.text("tls-certificate");
@@ -38,8 +44,8 @@ Result<nodes::ServerOptions> server_options(const Arguments& arguments, const Co
     return invalid_argument("grpc+tls:// needs --tls-certificate and --tls-key, grpc:// neither");
   }
   if (options.address.has_tls) {
-    PARAMEDIC_ASSIGN(options.tls_certificate, posix_file_system().read(certificate));
-    PARAMEDIC_ASSIGN(options.tls_key, posix_file_system().read(key));
+    PARAMEDIC_ASSIGN(options.tls_certificate, nodes::read_pem(certificate, "CERTIFICATE"));
+    PARAMEDIC_ASSIGN(options.tls_key, nodes::read_pem(key, "PRIVATE KEY"));
   }
   return options;
 }
@@ -81,12 +87,21 @@ Result<int> collector(const Arguments& arguments, Console& console) {
                                                           << std::flush; }},
       limits);
   std::unique_ptr<nodes::FlightServer> server;
+  std::unique_ptr<nodes::BucketPoller> poller;
   if (!arguments.text("listen").empty()) {
-    PARAMEDIC_ASSIGN(auto options, server_options(arguments, console));
-    options.take = [&](const nodes::Parcel& parcel) { return collector.take(parcel); };
-    nodes::Address address = options.address;
-    PARAMEDIC_ASSIGN(server, nodes::FlightServer::start(std::move(options)));
-    address.port = server->port();
+    PARAMEDIC_ASSIGN(nodes::Address address, listening_address(arguments));
+    const auto take = [&](const nodes::Parcel& parcel) { return collector.take(parcel); };
+    if (address.is_port()) {
+      PARAMEDIC_ASSIGN(auto options, server_options(arguments, console, address));
+      options.take = take;
+      PARAMEDIC_ASSIGN(server, nodes::FlightServer::start(std::move(options)));
+      address.port = server->port();
+    } else {
+      PARAMEDIC_ASSIGN(auto bucket, nodes::open_bucket(address.bucket));
+      poller = std::make_unique<nodes::BucketPoller>(
+          nodes::BucketReader(std::move(bucket), take),
+          [](const std::string& text) { paramedic::log::warn(text); });
+    }
     console.out << "listening on " << address.text() << ", jobs in " << dir << "\n" << std::flush;
   }
   const bool until_end = arguments.flag("until-end");
@@ -119,8 +134,10 @@ Command collector_command() {
       dir_option(),
       {.name = "listen",
        .value = "ADDRESS",
-       .help = "grpc://INTERFACE:PORT or grpc+tls://INTERFACE:PORT, such as grpc://0.0.0.0:7071; "
-               "port 0 = a free one, which is printed"},
+       .help =
+           "grpc://INTERFACE:PORT or grpc+tls://INTERFACE:PORT, such as grpc://0.0.0.0:7071; "
+           "port 0 = a free one, which is printed; or s3://BUCKET/PATH, where the nodes put what "
+           "they have to tell"},
       {.name = "token-file", .value = "FILE", .help = "where the token is, if not in the variable"},
       {.name = "tls-certificate", .value = "FILE", .help = "of this collector, PEM"},
       {.name = "tls-key", .value = "FILE", .help = "its private key, PEM"},

@@ -23,11 +23,11 @@ Result<nodes::TransportOptions> transport_options(const Arguments& arguments,
                                                   const Console& console) {
   nodes::TransportOptions options;
   PARAMEDIC_ASSIGN(options.address, nodes::parse_address(arguments.text("to")));
-  if (!options.address.folder.empty()) return options;
+  if (!options.address.is_port()) return options;
   PARAMEDIC_ASSIGN(options.token, nodes::read_token(arguments.text("token-file"),
                                                     console.environment(nodes::kTokenVariable)));
   if (const std::string& roots = arguments.text("tls-roots"); !roots.empty()) {
-    PARAMEDIC_ASSIGN(options.tls_roots, posix_file_system().read(roots));
+    PARAMEDIC_ASSIGN(options.tls_roots, nodes::read_pem(roots, "CERTIFICATE"));
   }
   return options;
 }

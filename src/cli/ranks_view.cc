@@ -335,7 +335,7 @@ class Gatherer {
 
   [[nodiscard]] std::vector<int32_t> members_of(const std::string& group) const {
     const auto told = members_.find(group);
-    if (told != members_.end()) return told->second;
+    if (told != members_.end()) return told->second.list();
     std::vector<int32_t> all;
     for (const auto& [rank, time] : times_) all.push_back(rank);
     return all;
@@ -361,7 +361,7 @@ class Gatherer {
   std::map<int32_t, Stall> stalls_;                                 // that go on
   std::map<int32_t, Standing> standings_;                           // at the end
   std::map<std::string, std::map<int32_t, int64_t>> last_numbers_;  // by group and rank
-  std::map<std::string, std::vector<int32_t>> members_;
+  std::map<std::string, store::Members> members_;
   std::map<std::string, std::string> labels_;
 };
 

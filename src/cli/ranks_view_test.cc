@@ -33,7 +33,7 @@ class StoredRanks {
     info_.status = "finished";
     std::vector<int32_t> all;
     for (int32_t rank = 0; rank < ranks; ++rank) all.push_back(rank);
-    group_ = {"0", "default_pg", "gloo", all, 1800};
+    group_ = {"0", "default_pg", "gloo", store::Members(all), 1800};
     writer_ = store::RunWriter::create(posix_file_system(), info_, {}, real_clock()).value();
   }
 

@@ -12,6 +12,7 @@
 #include "cli/summary.h"
 #include "diagnose/category.h"
 #include "nodes/address.h"
+#include "nodes/job_name.h"
 #include "nodes/parcel.h"
 #include "supervise/agent_process.h"
 #include "supervise/job.h"
@@ -101,9 +102,9 @@ Status take_collector(const Arguments& arguments, const Console& console,
   PARAMEDIC_ASSIGN(const nodes::Address address, nodes::parse_address(arguments.text("collector")));
   collector.address = address.text();
   collector.job = std::exchange(options.name, "");
-  const char* slurm_job = console.environment("SLURM_JOB_ID");
-  if (collector.job.empty() && slurm_job != nullptr) {
-    collector.job = fmt::format("slurm-{}", slurm_job);
+  if (collector.job.empty()) {
+    collector.job =
+        nodes::job_name([&](const char* variable) { return console.environment(variable); });
   }
   if (!nodes::is_plain_name(collector.job)) {
     return invalid_argument("--collector needs --name, the same on all nodes of the job",
@@ -112,7 +113,11 @@ Status take_collector(const Arguments& arguments, const Console& console,
   collector.token_file = arguments.text("collector-token-file");
   collector.tls_roots = arguments.text("collector-tls-roots");
   collector.starts_one = arguments.flag("start-collector");
-  if (!address.folder.empty()) return {};
+  if (!address.is_port()) return {};
+  // Here, where the user sees it, and not first in the courier.
+  if (!collector.tls_roots.empty()) {
+    PARAMEDIC_TRY(nodes::read_pem(collector.tls_roots, "CERTIFICATE").status());
+  }
   if (collector.starts_one && address.has_tls) {
     return invalid_argument("--start-collector has no certificate for grpc+tls://",
                             "start `paramedic collector` yourself");
@@ -186,22 +191,23 @@ std::vector<Option> retry_option_list() {
 }
 
 std::vector<Option> collector_option_list() {
-  return {{.name = "collector",
-           .value = "ADDRESS",
-           .help = "where the ranks of all nodes are compared: grpc://HOST:PORT or "
-                   "grpc+tls://HOST:PORT of a `paramedic collector`, or a folder that all nodes "
-                   "share; --name is then the same on all nodes"},
-          {.name = "start-collector",
-           .kind = OptionKind::kFlag,
-           .value = "",
-           .help = "the node with rank 0 starts the collector too, until the job has ended"},
-          {.name = "collector-token-file",
-           .value = "FILE",
-           .help = "the secret of all nodes and the collector, if not in "
-                   "PARAMEDIC_COLLECTOR_TOKEN"},
-          {.name = "collector-tls-roots",
-           .value = "FILE",
-           .help = "certificates (PEM) that the collector's is checked with, if not the system's"}};
+  return {
+      {.name = "collector",
+       .value = "ADDRESS",
+       .help = "where the ranks of all nodes are compared: grpc://HOST:PORT or "
+               "grpc+tls://HOST:PORT of a `paramedic collector`, a folder that all nodes share, "
+               "or s3://BUCKET/PATH; --name is then the same on all nodes"},
+      {.name = "start-collector",
+       .kind = OptionKind::kFlag,
+       .value = "",
+       .help = "the node with rank 0 starts the collector too, until the job has ended"},
+      {.name = "collector-token-file",
+       .value = "FILE",
+       .help = "the secret of all nodes and the collector, if not in "
+               "PARAMEDIC_COLLECTOR_TOKEN"},
+      {.name = "collector-tls-roots",
+       .value = "FILE",
+       .help = "certificates (PEM) that the collector's is checked with, if not the system's"}};
 }
 
 }  // namespace

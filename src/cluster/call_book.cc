@@ -276,7 +276,7 @@ void CallBook::add_track(const Job& job, BookedGroup& group, int32_t rank, const
     if (&call == inside) mine.calls.left = mine.calls.entered();
     if (&call == inside) mine.open_since_ns = call.entered_ns;
     mine.calls.signatures.push_back(signature_of(call.signature));
-    mine.sites.push_back(intern_site(call.where));
+    mine.sites.push_back(intern_site(*call.where));
     ++calls_;
   }
   for (const auto& [sequence, call] : track.transfers) {
@@ -284,7 +284,7 @@ void CallBook::add_track(const Job& job, BookedGroup& group, int32_t rank, const
     if (call.asynchronous || signature.peer < 0) continue;
     const bool is_send = signature.operation.find("send") != std::string::npos;
     mine.transfers.push_back({signature.peer, is_send, signature_of(call.signature),
-                              intern_site(call.where), call.entered_ns});
+                              intern_site(*call.where), call.entered_ns});
   }
 }
 

@@ -9,9 +9,13 @@
 namespace paramedic::cluster {
 namespace {
 
-constexpr size_t kCallsMax = 2'000;        // of a rank in a group; older ones are forgotten
-constexpr size_t kGroupsMax = 4'096;       // what is called in more of them is not followed
-constexpr size_t kSignaturesMax = 65'536;  // further ones fit to every other
+constexpr size_t kCallsMax = 2'000;         // of a rank in a group; older ones are forgotten
+constexpr size_t kCallsTotalMax = 4 << 20;  // of all ranks in all groups, 240 MB
+constexpr size_t kCallsMin = 300;           // of a rank in a group, however many there are
+constexpr size_t kToldMax = 65'536;         // lists of members that are known by their address
+constexpr size_t kSitesMax = 100'000;       // lines; further ones are not known
+constexpr size_t kGroupsMax = 4'096;        // what is called in more of them is not followed
+constexpr size_t kSignaturesMax = 65'536;   // further ones fit to every other
 // More lost rows in a row than this are no gap but another count.
 constexpr int64_t kGapMax = static_cast<int64_t>(kCallsMax);
 constexpr size_t kOpenTransfersMax = 1'000;
@@ -33,24 +37,16 @@ std::string key_of(const store::CollectiveRow& row) {
   return key;
 }
 
-Call call_of(const store::CollectiveRow& row, uint32_t signature) {
+Call call_of(const store::CollectiveRow& row, uint32_t signature, const store::CallSite* where) {
   Call call;
   call.signature = signature;
   call.told_sequence = row.sequence;
-  if (row.where != nullptr) call.where = *row.where;
+  call.where = where;
   call.step = row.origin.step;
   call.asynchronous = row.asynchronous;
   call.entered_ns = row.entered_ns;
   call.left_ns = row.left_ns;
   return call;
-}
-
-void append(Track& track, Call call) {
-  track.calls.push_back(std::move(call));
-  while (track.calls.size() > kCallsMax) {
-    track.calls.pop_front();
-    ++track.first;
-  }
 }
 
 }  // namespace
@@ -117,22 +113,69 @@ std::vector<RankCalls> Group::calls(int64_t from) const {
 
 void Groups::take(const store::CollectiveRow& row) {
   ++rows_;
-  const std::string key = fmt::format("{}/{}", row.group->name, fmt::join(row.group->ranks, ","));
-  if (!groups_.contains(key) && groups_.size() >= kGroupsMax) return;
-  Group& group = groups_[key];
-  if (group.name.empty()) {
-    group.name = row.group->name;
-    group.description = row.group->description;
-    group.ranks = row.group->ranks;
-  }
-  Track& track = group.tracks[row.origin.rank];
-  if (track.ring_id != row.origin.ring_id) track = Track{};
-  track.ring_id = row.origin.ring_id;
+  Group* group = group_of(*row.group);
+  if (group == nullptr) return;
+  Track& track = track_of(*group, row.origin);
   if (row.sequence >= track.next_sequence) {
     enter(track, row);
   } else {
     leave(track, row);
   }
+}
+
+// The list of members is not compared with every row: of a job of 10,000 ranks that alone would
+// keep a core busy. Rows whose lists are one object are of one group.
+Group* Groups::group_of(const store::GroupInfo& told) {
+  const auto known = told_.find(told.ranks.identity());
+  if (known != told_.end()) {
+    for (Group* group : known->second.groups) {
+      if (group->name == told.name) return group;
+    }
+  }
+  const std::string key = fmt::format("{}/{}", told.name, fmt::join(told.ranks.list(), ","));
+  if (!groups_.contains(key) && groups_.size() >= kGroupsMax) return nullptr;
+  Group& group = groups_[key];
+  if (group.name.empty()) {
+    group.name = told.name;
+    group.description = told.description;
+    group.ranks = told.ranks.list();
+  }
+  if (known != told_.end() || told_.size() < kToldMax) {
+    Told& kept = told_[told.ranks.identity()];
+    kept.members = told.ranks;
+    kept.groups.push_back(&group);
+  }
+  return &group;
+}
+
+Track& Groups::track_of(Group& group, const store::Origin& origin) {
+  const auto [known, is_new] = group.tracks.try_emplace(origin.rank);
+  if (is_new) ++tracks_;
+  Track& track = known->second;
+  if (track.ring_id != origin.ring_id) track = Track{};
+  track.ring_id = origin.ring_id;
+  return track;
+}
+
+size_t Groups::calls_max() const {
+  return std::clamp(kCallsTotalMax / std::max<size_t>(tracks_, 1), kCallsMin, kCallsMax);
+}
+
+void Groups::append(Track& track, Call call) const {
+  track.calls.push_back(call);
+  const size_t calls = calls_max();
+  while (track.calls.size() > calls) {
+    track.calls.pop_front();
+    ++track.first;
+  }
+}
+
+const store::CallSite* Groups::site(const store::CollectiveRow& row) {
+  if (row.where == nullptr) return &kNoSite;
+  const auto known = sites_.find(*row.where);
+  if (known != sites_.end()) return &*known;
+  if (sites_.size() >= kSitesMax) return &kNoSite;
+  return &*sites_.insert(*row.where).first;
 }
 
 void Groups::enter(Track& track, const store::CollectiveRow& row) {
@@ -145,9 +188,9 @@ void Groups::enter(Track& track, const store::CollectiveRow& row) {
   if (lost > kGapMax && is_first) track.first = lost;
   for (int64_t i = 0; i < lost && !track.is_uncertain; ++i) append(track, Call{});
   if (!transfers) {
-    append(track, call_of(row, intern(row)));
+    append(track, call_of(row, intern(row), site(row)));
   } else if (row.left_ns == 0) {
-    track.transfers[row.sequence] = call_of(row, intern(row));
+    track.transfers[row.sequence] = call_of(row, intern(row), site(row));
     // Those that nobody ever waits for stay open.
     if (track.transfers.size() > kOpenTransfersMax) track.transfers.erase(track.transfers.begin());
   }
@@ -167,13 +210,13 @@ void Groups::leave(Track& track, const store::CollectiveRow& row) {
 }
 
 void Groups::forget(int32_t rank) {
-  for (auto& [key, group] : groups_) group.tracks.erase(rank);
+  for (auto& [key, group] : groups_) tracks_ -= group.tracks.erase(rank);
 }
 
 const Group* Groups::find(const std::string& name, int32_t rank) const {
   for (const auto& [key, group] : groups_) {
-    const bool has_rank = std::binary_search(group.ranks.begin(), group.ranks.end(), rank);
-    if (group.name == name && has_rank) return &group;
+    if (group.name != name) continue;
+    if (std::binary_search(group.ranks.begin(), group.ranks.end(), rank)) return &group;
   }
   return nullptr;
 }

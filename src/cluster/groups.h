@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/compare.h"
@@ -25,11 +27,13 @@ struct Signature {
 // "all_reduce of float32 [64, 10]", "broadcast of float32 [8] from rank 0".
 std::string describe(const Signature& signature);
 
-// One call, as far as it was told.
+inline const store::CallSite kNoSite;
+
+// One call, as far as it was told. There are millions of them: lines are kept once.
 struct Call {
   uint32_t signature = kUnknownSignature;
   int64_t told_sequence = -1;  // CollectiveRow::sequence
-  store::CallSite where;       // line 0: not known
+  const store::CallSite* where = &kNoSite;
   int64_t step = -1;
   bool asynchronous = false;
   int64_t entered_ns = 0;
@@ -83,11 +87,25 @@ class Groups {
   [[nodiscard]] uint64_t rows() const { return rows_; }
 
  private:
+  // A group as it was told by one process or more, whose list of members is kept.
+  struct Told {
+    store::Members members;
+    std::vector<Group*> groups;
+  };
+
+  Group* group_of(const store::GroupInfo& told);
+  Track& track_of(Group& group, const store::Origin& origin);
+  [[nodiscard]] size_t calls_max() const;
+  const store::CallSite* site(const store::CollectiveRow& row);
   uint32_t intern(const store::CollectiveRow& row);
   void enter(Track& track, const store::CollectiveRow& row);
+  void append(Track& track, Call call) const;
   void leave(Track& track, const store::CollectiveRow& row);
 
   std::map<std::string, Group> groups_;
+  std::unordered_map<const void*, Told> told_;  // by identity of the members
+  size_t tracks_ = 0;                           // of all groups
+  std::set<store::CallSite> sites_;
   std::map<std::string, uint32_t> signature_ids_;
   std::vector<Signature> signatures_{Signature{}};  // of kUnknownSignature first
   std::map<uint32_t, int64_t> longest_ns_;

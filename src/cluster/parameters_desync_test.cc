@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -137,9 +138,9 @@ class Scenario {
     if (job_.traffic_bytes > 0) {
       store::CollectiveRow row;
       row.origin = origin_of(rank, step * kSecond, step);
-      for (int32_t member = 0; group_.ranks.size() < static_cast<size_t>(job_.ranks); ++member) {
-        group_.ranks.push_back(member);
-      }
+      std::vector<int32_t> members(static_cast<size_t>(job_.ranks));
+      std::iota(members.begin(), members.end(), 0);
+      group_.ranks = store::Members(std::move(members));
       row.group = &group_;
       row.sequence = step;
       row.operation = job_.operation;

@@ -11,7 +11,6 @@ namespace {
 constexpr size_t kLoadersEpochsMax = 64;  // passes kept
 constexpr size_t kRanksMax = 100'000;
 constexpr int64_t kSetSizeMax = int64_t{1} << 40;
-constexpr size_t kSharingRanksMax = 100'000;
 
 const Json& member(const Json& json, const char* key) {
   static const Json kNull;
@@ -99,19 +98,13 @@ SamplerFacts sampler_of(const Json& json) {
   return facts;
 }
 
-std::optional<Sharing> sharing_of(const Json& json) {
-  const Json& ranks = member(json, "ranks");
-  if (!ranks.is_array() || ranks.size() > kSharingRanksMax) return std::nullopt;
-  Sharing sharing;
-  sharing.join = bool_or(json, "join", false);
-  for (const Json& rank : ranks) {
-    if (rank.is_number_integer()) sharing.ranks.push_back(rank.get<int32_t>());
-  }
-  std::sort(sharing.ranks.begin(), sharing.ranks.end());
-  return sharing;
+std::optional<Sharing> sharing_of(const Json& json, store::MembersBook& members) {
+  auto ranks = store::ranks_of(member(json, "ranks"));
+  if (!ranks) return std::nullopt;
+  return Sharing{members.share(*std::move(ranks)), bool_or(json, "join", false)};
 }
 
-PassBegun begun_of(const Json& json) {
+PassBegun begun_of(const Json& json, store::MembersBook& members) {
   PassBegun begun;
   begun.where = where_of(member(json, "where"));
   begun.batches = integer_of(member(json, "batches"));
@@ -122,7 +115,7 @@ PassBegun begun_of(const Json& json) {
   begun.sampler = sampler_of(member(json, "sampler"));
   begun.dataset = dataset_of(member(json, "dataset"));
   if (member(json, "root").is_object()) begun.root = dataset_of(member(json, "root"));
-  begun.sharing = sharing_of(member(json, "sharing"));
+  begun.sharing = sharing_of(member(json, "sharing"), members);
   return begun;
 }
 
@@ -189,7 +182,7 @@ const Pass* Passes::take(const store::EventRow& row) {
   pass.loader = key.first;
   pass.epoch = key.second;
   if (pass.ranks.size() >= kRanksMax) return nullptr;
-  pass.ranks[rank] = {begun_of(json.value()), std::nullopt};
+  pass.ranks[rank] = {begun_of(json.value(), members_), std::nullopt};
   return &pass;
 }
 

@@ -47,7 +47,7 @@ struct SamplerFacts {
 
 // A model whose gradients are averaged between `ranks`.
 struct Sharing {
-  std::vector<int32_t> ranks;
+  store::Members ranks;
   bool join = false;  // ranks may run out of batches at different times
 };
 
@@ -101,6 +101,7 @@ class Passes {
   }
 
  private:
+  store::MembersBook members_;
   std::map<std::pair<std::string, int64_t>, Pass> passes_;
 };
 

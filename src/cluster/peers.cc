@@ -79,7 +79,7 @@ std::vector<Peers> PeerFinder::groups(const Pass& pass, bool partial) const {
 }
 
 std::vector<Peers> PeerFinder::by_wrapper(const Pass& pass) const {
-  std::map<std::vector<int32_t>, bool> joins;
+  std::map<store::Members, bool> joins;
   for (const auto& [rank, mine] : pass.ranks) {
     if (!mine.begun.sharing) continue;
     bool& join = joins.try_emplace(mine.begun.sharing->ranks, false).first->second;
@@ -87,7 +87,7 @@ std::vector<Peers> PeerFinder::by_wrapper(const Pass& pass) const {
   }
   std::vector<Peers> groups;
   for (const auto& [ranks, join] : joins) {
-    groups.push_back({ranks, !join, "their model's gradients are averaged"});
+    groups.push_back({ranks.list(), !join, "their model's gradients are averaged"});
   }
   return groups;
 }
@@ -127,7 +127,7 @@ std::vector<Peers> PeerFinder::by_collectives() const {
     // Who averages weights once an epoch shares the work too, but nobody waits within the epoch.
     const int64_t span = averages.last_step - averages.first_step + 1;
     const bool in_step = averages.steps >= kAveragedMin && averages.steps * 10 >= span * 9;
-    groups.push_back({ranks, in_step, "they average their gradients"});
+    groups.push_back({ranks.list(), in_step, "they average their gradients"});
   }
   return groups;
 }

@@ -51,7 +51,7 @@ class PeerFinder {
   int32_t world_size_ = 0;
   std::map<int32_t, std::set<std::vector<int64_t>>> shapes_;  // of parameters, by rank
   std::map<int32_t, int64_t> parameters_;                     // elements of all, by rank
-  std::map<std::vector<int32_t>, Averages> averages_;         // by ranks of the group
+  std::map<store::Members, Averages> averages_;               // by ranks of the group
 };
 
 }  // namespace paramedic::cluster

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "store/members.h"
 
 namespace paramedic::cluster {
 namespace {
@@ -59,7 +60,10 @@ Result<ReplicaTensors> parse_replica_tensors(const std::string& json) {
   tensors.names = list_of<std::string>(parsed, "names");
   tensors.elements = list_of<int64_t>(parsed, "elements");
   tensors.flags = string_or(parsed, "flags", "");
-  tensors.ranks = list_of<int32_t>(parsed, "ranks");
+  const auto ranks = parsed.find("ranks");
+  if (ranks != parsed.end()) {
+    tensors.ranks = store::ranks_of(*ranks).value_or(std::vector<int32_t>{});
+  }
   tensors.averaging = bool_or(parsed, "averaging", false);
   const size_t count = tensors.names.size();
   if (count > kReplicaTensorsMax || tensors.elements.size() != count ||

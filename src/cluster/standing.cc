@@ -31,7 +31,7 @@ std::optional<Waiter> from_rows(const Job& job, int32_t number_of_rank) {
     waiter->group = group.name;
     waiter->number = track->second.entered() - 1;
     waiter->operation = describe(signature);
-    waiter->where = call->where;
+    waiter->where = *call->where;
     waiter->since_ns = call->entered_ns;
     waiter->is_transfer = is_transfer(signature.operation);
     waiter->peer = signature.peer;
@@ -66,7 +66,7 @@ std::optional<Waiter> from_report(const Job& job, const Rank& rank, const StallR
   waiter.group = group->name;
   waiter.operation = describe(signature);
   waiter.peer = signature.peer;
-  waiter.where = own_line(report.stack).value_or(call->where);
+  waiter.where = own_line(report.stack).value_or(*call->where);
   waiter.since_ns = report.since_ns;
   return waiter;
 }

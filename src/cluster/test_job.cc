@@ -22,7 +22,8 @@ TestJob::TestJob(int32_t ranks) {
 }
 
 TestJob::Group TestJob::group(const std::string& name, std::vector<int32_t> ranks) {
-  groups_.push_back({name, name == "0" ? "default_pg" : name, "gloo", std::move(ranks), 1800});
+  groups_.push_back(
+      {name, name == "0" ? "default_pg" : name, "gloo", store::Members(std::move(ranks)), 1800});
   return &groups_.back();
 }
 

@@ -18,7 +18,22 @@ constexpr size_t kTokenBytesMax = 4096;
 Status no_address(const std::string& text) {
   return invalid_argument(
       fmt::format("'{}' is no address of a collector", text),
-      "grpc://HOST:PORT, grpc+tls://HOST:PORT, or a folder that all nodes share, as /shared/runs");
+      "grpc://HOST:PORT, grpc+tls://HOST:PORT, s3://BUCKET/PATH, or a folder that all nodes share, "
+      "as /shared/runs");
+}
+
+Result<Address> bucket_address(const std::string& text) {
+  const std::string_view rest = std::string_view(text).substr(std::string_view("s3://").size());
+  const std::string_view name = rest.substr(0, rest.find_first_of("/?"));
+  if (name.find('@') != std::string_view::npos) {
+    return invalid_argument("the address of the bucket has a key in it, which everybody can read",
+                            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, as the AWS "
+                            "command line has them");
+  }
+  if (name.empty() || text.find_first_of(" \n") != std::string::npos) return no_address(text);
+  Address address;
+  address.bucket = text;
+  return address;
 }
 
 Result<Address> folder_address(const std::string& path, const std::string& text) {
@@ -36,6 +51,7 @@ Result<Address> folder_address(const std::string& path, const std::string& text)
 
 std::string Address::text() const {
   if (!folder.empty()) return folder;
+  if (!bucket.empty()) return bucket;
   const bool is_v6 = host.find(':') != std::string::npos;
   return fmt::format("{}://{}{}{}:{}", has_tls ? "grpc+tls" : "grpc", is_v6 ? "[" : "", host,
                      is_v6 ? "]" : "", port);
@@ -49,6 +65,7 @@ Result<Address> parse_address(const std::string& text) {
   }
   const std::string scheme = text.substr(0, scheme_end);
   const std::string rest = text.substr(scheme_end + 3);
+  if (scheme == "s3") return bucket_address(text);
   if (scheme == "file") return folder_address(rest, text);
   if (scheme != "grpc" && scheme != "grpc+tcp" && scheme != "grpc+tls") return no_address(text);
   const size_t colon = rest.rfind(':');
@@ -88,6 +105,17 @@ Result<std::string> read_token(const std::string& file, const char* variable) {
       fmt::format("the collector's token has to have {} to {} characters without spaces",
                   kTokenBytesMin, kTokenBytesMax),
       hint);
+}
+
+Result<std::string> read_pem(const std::string& file, const std::string& kind) {
+  PARAMEDIC_ASSIGN(std::string text, posix_file_system().read(file));
+  // "BEGIN RSA PRIVATE KEY" is one too.
+  const size_t begin = text.find("-----BEGIN ");
+  if (begin == std::string::npos || text.find(kind + "-----", begin) == std::string::npos) {
+    return invalid_argument(fmt::format("{} has no {} in PEM", file, kind),
+                            fmt::format("the file has a line \"-----BEGIN {}-----\"", kind));
+  }
+  return text;
 }
 
 bool is_same_secret(const std::string& a, const std::string& b) {

@@ -46,5 +46,19 @@ TEST(Token, differs_in_any_byte) {
   EXPECT_FALSE(is_same_secret("abcdefgh", "abcdefg"));
 }
 
+TEST(Pem, is_asked_for_what_is_needed_of_it) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/file.pem";
+  const auto is_one = [&](const std::string& text, const char* kind) {
+    EXPECT_TRUE(posix_file_system().write_atomically(file, as_bytes(text)).ok());
+    return read_pem(file, kind).ok();
+  };
+  EXPECT_TRUE(is_one("# of us\n-----BEGIN CERTIFICATE-----\nMII\n", "CERTIFICATE"));
+  EXPECT_TRUE(is_one("-----BEGIN RSA PRIVATE KEY-----\nMII\n", "PRIVATE KEY"));
+  EXPECT_FALSE(is_one("-----BEGIN PRIVATE KEY-----\nMII\n", "CERTIFICATE"));
+  EXPECT_FALSE(is_one("0\x82", "CERTIFICATE"));
+  EXPECT_FALSE(read_pem(folder.path() + "/none", "CERTIFICATE").ok());
+}
+
 }  // namespace
 }  // namespace paramedic::nodes

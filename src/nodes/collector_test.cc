@@ -49,7 +49,10 @@ class TwoNodes {
         CollectorCallbacks{
             .finding = [this](const std::string&,
                               const rules::Finding& finding) { findings.push_back(finding); },
-            .note = [](const std::string&) {}});
+            .note =
+                [this](const std::string& note) {
+                  if (!note.starts_with("collecting ")) notes.push_back(note);
+                }});
     collector = own_.get();
   }
   void stop_collector() {
@@ -63,6 +66,16 @@ class TwoNodes {
       for (int step = 0; step < 4; ++step) (void)couriers_[i]->step();
     }
     for (int tick = 0; tick < 4 && collector != nullptr; ++tick) {
+      now_ns_ += kS;
+      collector->tick(now_ns_);
+    }
+  }
+
+  // For so long only node a is heard of.
+  void pass(int64_t seconds) {
+    for (int64_t i = 0; i < seconds; ++i) {
+      first.flush(kStart + ++last_s_ * kS);
+      for (int step = 0; step < 4; ++step) (void)couriers_[0]->step();
       now_ns_ += kS;
       collector->tick(now_ns_);
     }
@@ -107,6 +120,7 @@ class TwoNodes {
 
   TemporaryFolder folder_;
   int64_t now_ns_ = kS;
+  int64_t last_s_ = 14;
   std::unique_ptr<Collector> own_;
   std::vector<std::unique_ptr<Courier>> couriers_;
 
@@ -115,6 +129,7 @@ class TwoNodes {
   TestNode first;
   TestNode second;
   std::vector<rules::Finding> findings;
+  std::vector<std::string> notes;  // of the collector, but for those of its beginning
   std::map<std::string, std::vector<Receipt::Finding>> told;  // by node
 };
 
@@ -155,6 +170,45 @@ TEST(Collector, says_nothing_while_the_rows_of_a_node_are_late) {
   job.flush(40);
   job.deliver(true);
   EXPECT_TRUE(job.findings.empty());
+}
+
+TEST(Collector, waits_half_a_minute_for_a_silent_node_and_then_judges_without_it) {
+  TwoNodes job;
+  for (int64_t second = 1; second < 10; ++second) job.step(second);
+  job.deliver();
+  // GIVEN that the others begin to wait for a rank of node b, and that node is cut off
+  job.first.enter_all_reduce(kStart + 10 * kS);
+  job.second.enter_all_reduce(kStart + 10 * kS, 3);
+  job.hang(14);
+  job.deliver();
+  // THEN it takes 30 s of the collector's clock, and no less
+  job.pass(25);
+  EXPECT_TRUE(job.findings.empty());
+  EXPECT_TRUE(job.notes.empty());
+  job.pass(11);
+  expect_rank_3_at_77(job.of("hang_missing_rank"));
+  ASSERT_EQ(job.notes.size(), 1U);
+  EXPECT_EQ(job.notes[0],
+            "nothing has come from b for 30 s: the job is judged without its newest rows");
+  // The run says so too, and nothing of node b is lost when it is back.
+  const auto reader = store::RunReader::open(job.job_dir()).value();
+  ASSERT_EQ(reader->info().not_captured.size(), 1U);
+  EXPECT_EQ(reader->info().not_captured[0].first, "rows of b");
+  job.flush(60);
+  job.deliver();
+  EXPECT_EQ(job.notes.back(), "b is heard of again");
+  EXPECT_EQ(store::RunReader::open(job.job_dir() + "/nodes/b").value()->damage().size(), 0U);
+}
+
+TEST(Collector, takes_a_node_whose_agent_is_gone_for_silent_though_its_courier_goes_on) {
+  TwoNodes job;
+  for (int64_t second = 1; second < 10; ++second) job.step(second);
+  job.deliver();
+  for (int i = 0; i < 40; ++i) {
+    // The courier sends the agent's last look again and again, with clocks measured anew.
+    job.deliver();
+  }
+  EXPECT_EQ(job.notes.size(), 2U);
 }
 
 TEST(Collector, that_is_killed_goes_on_where_it_was_and_misses_nothing) {

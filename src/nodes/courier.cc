@@ -49,7 +49,7 @@ int Courier::step() {
   }
   take(parcel, *receipt);
   if (!is_all_) return 0;
-  return has_delivered_ ? kEndStepMs : kStepMs;
+  return std::max(has_delivered_ ? kEndStepMs : kStepMs, transport_->pace_ms());
 }
 
 Parcel Courier::next_parcel() {

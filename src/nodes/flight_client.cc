@@ -2,7 +2,9 @@
 
 #include <arrow/buffer.h>
 #include <arrow/flight/client.h>
+#include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 namespace paramedic::nodes {
@@ -12,15 +14,41 @@ namespace flight = arrow::flight;
 
 constexpr double kTimeoutS = 10;
 
-Status from_flight(const arrow::Status& status, const std::string& where) {
+// What fails in the same way at every try. gRPC tells it in the words of OpenSSL only.
+Status of_tls(const std::string& message, const Address& address) {
+  const std::string who = "the collector at " + address.text();
+  const auto tells = [&](std::string_view words) { return message.find(words) != message.npos; };
+  if (tells("certificate verify failed") || tells("CERTIFICATE_VERIFY_FAILED")) {
+    return invalid_argument(who + " has a certificate that is not trusted here",
+                            "--collector-tls-roots FILE with the certificate (PEM) that signed it, "
+                            "or that it is");
+  }
+  if (tells("is not in peer certificate") || tells("Hostname Verification Check failed")) {
+    return invalid_argument(
+        fmt::format("{} has a certificate for another name than {}", who, address.host),
+        "ask for it by the name in its certificate, or make one with that name or address in "
+        "subjectAltName");
+  }
+  if (tells("wrong version number") || tells("WRONG_VERSION_NUMBER")) {
+    return invalid_argument(who + " does not speak TLS",
+                            "grpc://, or give the collector --tls-certificate and --tls-key");
+  }
+  return {};
+}
+
+Status from_flight(const arrow::Status& status, const Address& address) {
+  const std::string where = address.text();
   const std::string message = where + ": " + status.message();
+  if (address.has_tls) PARAMEDIC_TRY(of_tls(message, address));
   const auto detail = flight::FlightStatusDetail::UnwrapStatus(status);
   if (detail != nullptr && (detail->code() == flight::FlightStatusCode::Unauthenticated ||
                             detail->code() == flight::FlightStatusCode::Unauthorized)) {
     return invalid_argument("the collector at " + where + " does not accept this token",
                             std::string("set the same ") + kTokenVariable + " on both sides");
   }
-  return io_error(message);
+  // All that a server with TLS answers to one without.
+  const bool may_be_tls = !address.has_tls && message.find("Socket closed") != std::string::npos;
+  return io_error(message + (may_be_tls ? " (is it grpc+tls:// there?)" : ""));
 }
 
 class FlightClient : public Transport {
@@ -33,7 +61,7 @@ class FlightClient : public Transport {
     auto answer = call(encode(parcel));
     if (!answer.ok()) {
       close();
-      return from_flight(answer.status(), options_.address.text());
+      return from_flight(answer.status(), options_.address);
     }
     return decode_receipt(*answer);
   }
@@ -46,7 +74,7 @@ class FlightClient : public Transport {
     const auto location = address.has_tls
                               ? flight::Location::ForGrpcTls(address.host, address.port)
                               : flight::Location::ForGrpcTcp(address.host, address.port);
-    if (!location.ok()) return from_flight(location.status(), address.text());
+    if (!location.ok()) return from_flight(location.status(), address);
     flight::FlightClientOptions options = flight::FlightClientOptions::Defaults();
     options.tls_root_certs = options_.tls_roots;
     // How long to wait between tries is ours to say: gRPC would go up to two minutes, and remember
@@ -54,7 +82,7 @@ class FlightClient : public Transport {
     options.generic_options.emplace_back("grpc.use_local_subchannel_pool", 1);
     options.generic_options.emplace_back("grpc.max_reconnect_backoff_ms", 5000);
     auto client = flight::FlightClient::Connect(*location, options);
-    if (!client.ok()) return from_flight(client.status(), address.text());
+    if (!client.ok()) return from_flight(client.status(), address);
     client_ = std::move(client).ValueUnsafe();
     return {};
   }

@@ -111,7 +111,9 @@ Result<std::unique_ptr<FlightServer>> FlightServer::start(ServerOptions options)
   const arrow::Status status = server->init(server_options);
   if (!status.ok()) {
     return io_error("cannot listen on " + address.text() + ": " + status.message(),
-                    "is the port taken, or the interface not of this machine?");
+                    address.has_tls
+                        ? "is the port taken, or does the key not belong to the certificate?"
+                        : "is the port taken, or the interface not of this machine?");
   }
   return std::unique_ptr<FlightServer>(std::move(server));
 }

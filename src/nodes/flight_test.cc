@@ -101,6 +101,57 @@ TEST(Flight, goes_on_while_clients_stall_in_the_middle) {
   for (const int fd : stalled) ::close(fd);
 }
 
+std::string frame(char type, char flags, const std::string& body) {
+  const auto bytes = static_cast<uint32_t>(body.size());
+  std::string frame;
+  for (const int shift : {16, 8, 0}) frame += static_cast<char>(bytes >> shift & 0xffU);
+  const char stream = type == 4 ? 0 : 1;  // settings are of the connection
+  return frame + type + flags + std::string(3, '\0') + stream + body;
+}
+
+// The beginning of a call with the right token, whose message is to have 1 MB and has ten bytes.
+std::string half_a_call() {
+  std::string headers;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {":method", "POST"},
+           {":scheme", "http"},
+           {":path", "/arrow.flight.protocol.FlightService/DoAction"},
+           {":authority", "collector"},
+           {"content-type", "application/grpc"},
+           {"te", "trailers"},
+           {kTokenHeader, std::string(kTokenPrefix) + kToken}}) {
+    headers += '\0';  // a literal that is not indexed; both texts are shorter than 127
+    headers += static_cast<char>(name.size()) + name;
+    headers += static_cast<char>(value.size()) + value;
+  }
+  const std::string message = std::string("\0\0\x10\0\0", 5) + "0123456789";
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, "") + frame(1, 4, headers) +
+         frame(0, 0, message);
+}
+
+TEST(Flight, goes_on_while_calls_stall_in_the_middle_of_their_parcel) {
+  const Server server;
+  // GIVEN more of them than are answered at once
+  std::vector<int> stalled;
+  const std::string half = half_a_call();
+  for (int i = 0; i < 100; ++i) {
+    stalled.push_back(connect_to(server.server->port()));
+    EXPECT_EQ(::send(stalled.back(), half.data(), half.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(half.size()));
+  }
+  // Each has been understood so far: the server answers with its settings.
+  for (const int fd : stalled) {
+    char type[4] = {};
+    EXPECT_EQ(::recv(fd, type, sizeof type, MSG_WAITALL), 4);
+    EXPECT_EQ(type[3], 4);
+  }
+  // THEN others are served
+  const auto client = server.client();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(client->send(example(1000)).ok());
+  EXPECT_EQ(server.taken, 20);
+  for (const int fd : stalled) ::close(fd);
+}
+
 TEST(Flight, a_client_comes_back_after_its_server_was_away) {
   auto server = std::make_unique<Server>();
   const int port = server->server->port();

@@ -16,7 +16,7 @@ namespace paramedic::nodes {
 struct InboxLimits {
   uint64_t job_bytes_max = 64ULL << 30;  // stored of one job in one lifetime of the inbox
   size_t jobs_max = 1000;
-  size_t nodes_max = 4096;     // of one job
+  size_t nodes_max = 16'384;   // of one job
   size_t files_max = 200'000;  // of one node
 };
 

@@ -25,7 +25,7 @@ constexpr int64_t kWriteNs = 1'000'000'000;
 constexpr int64_t kSilentNs = 30'000'000'000;
 // And after so long its end will not come any more.
 constexpr int64_t kLostNs = 600'000'000'000;
-constexpr size_t kPartsMax = 4096;
+constexpr size_t kPartsMax = 16'384;
 // Of one part in one tick, so that a part with much to read does not stop the others.
 constexpr int kSlicesMax = 16;
 constexpr size_t kFindingsMax = 10'000;
@@ -151,7 +151,7 @@ void Judge::find_parts() {
     if (parts_.size() >= kPartsMax) return;
     if (parts_.contains(folder)) continue;
     const std::string name = folder;
-    parts_.try_emplace(std::move(folder), name, *cluster_, oom_kills_);
+    parts_.try_emplace(std::move(folder), name, *cluster_, shares_);
   }
 }
 
@@ -215,7 +215,10 @@ void Judge::judge(int64_t now_ns) {
   if (until_ns == INT64_MAX) until_ns = newest_ns;
   gather_processes();
   moment_.time_ns = std::max(moment_.time_ns, until_ns);
-  if (moment_.time_ns > 0) cluster_->tick(moment_);
+  if (moment_.time_ns > 0) {
+    cluster_->tick(moment_);
+    shares_.settings.tick(moment_.time_ns, settings_report());
+  }
   for (const auto& [folder, part] : parts_) {
     if (part.is_done() && part.told_until_ns() <= moment_.time_ns) board_.settle(part.node());
   }
@@ -289,8 +292,16 @@ void Judge::write() {
   note_write_failure(status);
 }
 
+NodeSettings::Report Judge::settings_report() {
+  return [this](const std::string& key, rules::Finding finding) {
+    finding.time = static_cast<double>(moment_.time_ns) / 1e9;
+    on_finding(key, finding);
+  };
+}
+
 void Judge::finish() {
   cluster_->finish();
+  shares_.settings.finish(settings_report());
   is_over_ = true;
   tell_clocks();
   update_info();

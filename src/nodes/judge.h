@@ -51,6 +51,7 @@ class Judge : public rules::FindingSink {
   void watch_silence(int64_t now_ns);
   void gather_processes();
   void judge(int64_t now_ns);
+  NodeSettings::Report settings_report();
   void update_info();
   void tell_clocks();
   void write();
@@ -63,7 +64,7 @@ class Judge : public rules::FindingSink {
   Board& board_;
   const JudgeCallbacks callbacks_;
   std::unique_ptr<cluster::Cluster> cluster_;
-  double oom_kills_ = 0;
+  PartShares shares_;
   std::map<std::string, Part> parts_;  // by folder
   cluster::Moment moment_;
   std::map<std::string, rules::Finding> findings_;  // by key

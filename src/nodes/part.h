@@ -2,22 +2,32 @@
 // One node's part of a job, as the collector follows it: rows and looks, on the collector's clock.
 // One thread.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "nodes/look.h"
+#include "nodes/node_settings.h"
 #include "store/run.h"
 #include "store/run_tail.h"
 
 namespace paramedic::nodes {
 
-// Moves the rows of one node to the collector's clock. What only the node itself can judge stays
-// behind: the settings of its processes, whose numbers mean nothing on other machines.
+// What the parts of one job have in common.
+struct PartShares {
+  double oom_kills = 0;  // what the kernels of all nodes have killed
+  store::MembersBook members;
+  NodeSettings settings;
+};
+
+// Moves the rows of one node to the collector's clock. The settings of its processes are compared
+// by themselves: numbers of processes mean nothing on other machines.
 class NodeRows : public store::RowSink {
  public:
-  // `sink` outlives this; `oom_kills` adds up what the kernels of all nodes have killed.
-  NodeRows(store::RowSink& sink, double& oom_kills) : sink_(sink), oom_kills_(oom_kills) {}
+  // Sink and shares outlive this.
+  NodeRows(std::string node, store::RowSink& sink, PartShares& shares)
+      : node_(std::move(node)), sink_(sink), shares_(shares) {}
 
   // How much the node's clock shows more; 0 leaves the rows as they are.
   void set_clock(int64_t offset_ns) { offset_ns_ = offset_ns; }
@@ -43,8 +53,11 @@ class NodeRows : public store::RowSink {
     (sink_.*callback)(copy);
   }
 
+  void on_setting(const store::EventRow& row);
+
+  const std::string node_;
   store::RowSink& sink_;
-  double& oom_kills_;
+  PartShares& shares_;
   std::optional<double> oom_kills_here_;
   int64_t offset_ns_ = 0;
 };
@@ -52,7 +65,8 @@ class NodeRows : public store::RowSink {
 class Part {
  public:
   // `dir`: JOB/nodes/NODE.
-  Part(std::string dir, store::RowSink& sink, double& oom_kills);
+  // The sink and what is shared with other parts outlive this.
+  Part(std::string dir, store::RowSink& sink, PartShares& shares);
 
   // Reads what has come, at most `slices_max` slices of rows; `now_ns` is any monotonic clock.
   void read(int64_t now_ns, int slices_max);
@@ -74,6 +88,7 @@ class Part {
   [[nodiscard]] const std::vector<store::Damage>& damage() const { return tail_.damage(); }
 
  private:
+  [[nodiscard]] bool may_have_more(int64_t now_ns);
   void take(const Look& look);
   void read_info();
   void read_look(int64_t now_ns);
@@ -88,8 +103,13 @@ class Part {
   std::optional<store::RunInfo> info_;
   std::vector<cluster::RankProcess> processes_;
   std::optional<ClockOffset> clock_;
+  // Of look.json as it was read last: inode, size, time.
+  std::array<int64_t, 3> look_stamp_ = {};
+  int64_t looked_ns_ = 0;
+  bool found_rows_ = true;  // when it was looked at last
   int64_t told_until_ns_ = 0;
   int64_t heard_ns_ = 0;
+  int64_t newest_look_ns_ = 0;  // on the node's clock
   bool has_more_ = false;
   bool ended_ = false;
 };

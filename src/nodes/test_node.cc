@@ -1,5 +1,9 @@
 #include "nodes/test_node.h"
 
+#include <fmt/format.h>
+
+#include <numeric>
+
 #include "base/file.h"
 
 namespace paramedic::nodes {
@@ -14,7 +18,9 @@ TestNode::TestNode(std::string dir, int32_t first, int32_t count, int32_t world,
   writer_ = store::RunWriter::create(posix_file_system(), info_, {}, real_clock()).value();
   group_.name = "0";
   group_.backend = "gloo";
-  for (int32_t rank = 0; rank < world; ++rank) group_.ranks.push_back(rank);
+  std::vector<int32_t> all(static_cast<size_t>(world));
+  std::iota(all.begin(), all.end(), 0);
+  group_.ranks = store::Members(std::move(all));
   for (int32_t rank = first; rank < first + count; ++rank) {
     cluster::RankProcess process;
     process.rank = rank;
@@ -31,7 +37,7 @@ TestNode::TestNode(std::string dir, int32_t first, int32_t count, int32_t world,
     told.json = to_text({{"name", "0"},
                          {"description", "default_pg"},
                          {"backend", "gloo"},
-                         {"ranks", group_.ranks},
+                         {"ranks", fmt::format("0-{}", world - 1)},
                          {"timeout_s", 1800}});
     writer_->on_event(told);
   }

@@ -21,6 +21,8 @@ class Transport {
   virtual Result<Receipt> send(const Parcel& parcel) = 0;
   // By how much the times in receipts are coarser than the clock.
   [[nodiscard]] virtual int64_t clock_grain_ns() const = 0;
+  // Parcels that could wait are sent this far apart at least.
+  [[nodiscard]] virtual int pace_ms() const { return 0; }
 };
 
 struct TransportOptions {

@@ -102,7 +102,7 @@ TEST_F(CollectivesTest, a_call_comes_back_as_it_was_recorded) {
   EXPECT_EQ(row.group->name, "0");
   EXPECT_EQ(row.group->description, "default_pg");
   EXPECT_EQ(row.group->backend, "gloo");
-  EXPECT_EQ(row.group->ranks, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(row.group->ranks, (Members{0, 1}));
   EXPECT_EQ(row.group->timeout_s, 1800);
   EXPECT_EQ(row.operation, "all_reduce");
   EXPECT_EQ(row.dtype, stats::DType::kBfloat16);

@@ -152,7 +152,7 @@ class Timeline {
     const int rank = row.origin.rank;
     meet(rank);
     const GroupInfo& group = *row.group;
-    const std::string key = fmt::format("{} {}", group.name, fmt::join(group.ranks, ","));
+    const std::string key = fmt::format("{} {}", group.name, fmt::join(group.ranks.list(), ","));
     const int track =
         groups_.try_emplace(key, kFirstGroup + static_cast<int>(groups_.size())).first->second;
     if (named_groups_.insert({rank, track}).second) {

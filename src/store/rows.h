@@ -32,12 +32,14 @@
 //            what the rank was seen at meanwhile (docs/cluster.md)
 //   model    module, parameter, optimizer, loader, loss: one row each (ModelRow)
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "record/format.h"
 #include "stats/tensor_stats.h"
+#include "store/members.h"
 
 namespace paramedic::store {
 
@@ -113,11 +115,11 @@ struct ModelRow {
 
 // The processes that run collectives together; interned as TensorInfo is.
 struct GroupInfo {
-  std::string name;            // the framework's own, the same on all ranks of the group
-  std::string description;     // "default_pg", or what the job called it
-  std::string backend;         // "gloo", "nccl", …
-  std::vector<int32_t> ranks;  // global ranks, ascending
-  double timeout_s = 0;        // 0 = not known
+  std::string name;         // the framework's own, the same on all ranks of the group
+  std::string description;  // "default_pg", or what the job called it
+  std::string backend;      // "gloo", "nccl", …
+  Members ranks;            // global ranks
+  double timeout_s = 0;     // 0 = not known
 };
 
 // A line of the job's own code; interned as TensorInfo is.
@@ -125,6 +127,7 @@ struct CallSite {
   std::string file;
   int32_t line = 0;
   std::string function;
+  auto operator<=>(const CallSite&) const = default;
 };
 
 // A call of a collective or point-to-point operation. Told twice, when it is entered (left_ns 0)

@@ -31,7 +31,9 @@ class RunFolder {
   std::optional<SegmentReader> open(const std::string& stem);
 
   // The names of one process.
-  Interner& interner(uint64_t ring_id) { return interners_[ring_id]; }
+  Interner& interner(uint64_t ring_id) {
+    return interners_.try_emplace(ring_id, members_).first->second;
+  }
   // Has the names of all processes know what events tell of their groups; once.
   void load_groups();
   void add_damage(Damage damage);
@@ -44,6 +46,7 @@ class RunFolder {
 
   std::string dir_;
   bool finished_;  // nobody appends any more: a torn tail is damage
+  MembersBook members_;
   std::map<uint64_t, Interner> interners_;
   bool groups_loaded_ = false;
   std::vector<Damage> damage_;

@@ -176,7 +176,7 @@ Result<std::vector<FindingRow>> FolderReader::read_findings() {
 }  // namespace
 
 std::vector<std::string> part_folders(const std::string& dir) {
-  constexpr size_t kPartsMax = 10'000;
+  constexpr size_t kPartsMax = 16'384;
   const std::string folder = dir + "/nodes";
   const auto names = posix_file_system().list(folder);
   if (!names.ok()) return {};

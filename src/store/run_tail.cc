@@ -1,6 +1,7 @@
 #include "store/run_tail.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "store/batch_codec.h"
 #include "store/file_range.h"
@@ -30,6 +32,9 @@ constexpr size_t kDamageMax = 1000;
 // An entry that is wrong may be one that is just being written, seen over a network: only when it
 // stays so it is damaged.
 constexpr int kBadLooksMax = 20;
+// For so long after a folder has changed it is listed again and again: its time may be no finer
+// than a few milliseconds, and a file made right after a look leave it as it was.
+constexpr int64_t kSettlesNs = 3'000'000'000;
 // Of one table: this program writes one, other versions may write others.
 constexpr size_t kSchemasMax = 16;
 
@@ -41,6 +46,30 @@ struct Segment {
   int bad_looks = 0;         // in a row, at the entry that comes next
   std::string schema;        // its message; empty when it is damaged
 };
+
+// A table's folder, which is listed only when it has changed: a collector follows thousands.
+struct Folder {
+  std::vector<SegmentName> listed;  // segments of a rank one after another
+  int64_t changed_ns = 0;           // the folder's own time
+  int64_t noticed_ns = 0;           // when that was seen
+
+  void look(const std::string& path);
+};
+
+void Folder::look(const std::string& path) {
+  struct stat facts = {};
+  if (::stat(path.c_str(), &facts) != 0) return;  // none yet, or a file system that is away
+  const int64_t now_ns = real_clock().monotonic_ns();
+  const int64_t changed = facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec;
+  if (std::exchange(changed_ns, changed) != changed) noticed_ns = now_ns;
+  if (now_ns - noticed_ns > kSettlesNs) return;
+  const auto names = posix_file_system().list(path);
+  if (!names.ok()) return;
+  listed.clear();
+  for (const std::string& name : *names) {
+    if (const auto segment = SegmentName::parse(name, kIndexEnding)) listed.push_back(*segment);
+  }
+}
 
 struct Found {
   TableId table;
@@ -82,7 +111,11 @@ struct RunTail::Impl {
     std::string bytes = {};
   };
 
-  explicit Impl(std::string run_dir) : dir(std::move(run_dir)) {}
+  Impl(std::string run_dir, MembersBook& book) : dir(std::move(run_dir)), members(book) {}
+
+  Interner& interner(uint64_t ring_id) {
+    return interners.try_emplace(ring_id, members).first->second;
+  }
 
   void look_at(TableId table);
   void look_at(TableId table, Segment& segment);
@@ -102,8 +135,10 @@ struct RunTail::Impl {
   }
 
   std::string dir;
+  std::map<TableId, Folder> folders;
   std::map<std::pair<TableId, SegmentName>, Segment> segments;  // a node never moves
   std::map<std::pair<TableId, std::string>, BatchParser> parsers;
+  MembersBook& members;
   std::map<uint64_t, Interner> interners;
   std::vector<Found> found;  // by time; those from `passed_on` on are still to come
   size_t passed_on = 0;
@@ -123,12 +158,8 @@ std::optional<ParsedBatch> RunTail::Impl::Batches::next() {
 
 void RunTail::Impl::look_at(TableId table) {
   const std::string folder = dir + "/" + table_name(table);
-  const auto names = posix_file_system().list(folder);
-  if (!names.ok()) return;  // none yet, or a file system that is away: the next look asks again
-  std::vector<SegmentName> listed;  // segments of a rank one after another
-  for (const std::string& name : *names) {
-    if (const auto segment = SegmentName::parse(name, kIndexEnding)) listed.push_back(*segment);
-  }
+  folders[table].look(folder);
+  const std::vector<SegmentName>& listed = folders[table].listed;
   for (size_t i = 0; i < listed.size(); i++) {
     Segment& segment = segments[{table, listed[i]}];
     if (segment.stem.empty()) segment.stem = folder + "/" + listed[i].stem();
@@ -260,7 +291,7 @@ void RunTail::Impl::add_cursor(const std::vector<const Found*>& slice, Interner&
 
 void RunTail::Impl::read_ring(uint64_t ring_id, const std::vector<const Found*>& slice,
                               RowSink& sink) {
-  Interner& interner = interners[ring_id];
+  Interner& interner = this->interner(ring_id);
   std::vector<std::unique_ptr<Cursor>> cursors;
   add_cursor<ScalarRow>(slice, interner, cursors);
   add_cursor<EventRow>(slice, interner, cursors);
@@ -275,14 +306,15 @@ void RunTail::Impl::read_metrics(std::vector<const Found*> slice, RowSink& sink)
   MetricRow row;
   while (const auto batch = batches.next()) {
     for (size_t i = 0; i < batch->rows; i++) {
-      RowLoader loader(*batch, i, interners[0]);
+      RowLoader loader(*batch, i, interner(0));
       Table<MetricRow>::visit(row, loader);
       sink.on_metric(row);
     }
   }
 }
 
-RunTail::RunTail(std::string dir) : impl_(std::make_unique<Impl>(std::move(dir))) {}
+RunTail::RunTail(std::string dir, MembersBook& members)
+    : impl_(std::make_unique<Impl>(std::move(dir), members)) {}
 RunTail::~RunTail() = default;
 
 void RunTail::look() {

@@ -12,8 +12,9 @@ namespace paramedic::store {
 
 class RunTail {
  public:
-  // A folder that is not there yet is one without rows.
-  explicit RunTail(std::string dir);
+  // A folder that is not there yet is one without rows. `members`: of groups, in common with other
+  // tails; outlives this.
+  RunTail(std::string dir, MembersBook& members);
   RunTail(const RunTail&) = delete;
   RunTail& operator=(const RunTail&) = delete;
   ~RunTail();

@@ -203,13 +203,10 @@ bool Interner::tell_group(std::string_view json) {
   info.description = string_or(*event, "description", "");
   info.backend = string_or(*event, "backend", "");
   info.timeout_s = number_or(*event, "timeout_s", 0);
-  info.ranks.clear();
-  const auto ranks = event->find("ranks");
-  if (ranks == event->end() || !ranks->is_array()) return true;
-  for (const Json& rank : *ranks) {
-    if (rank.is_number_integer()) info.ranks.push_back(rank.get<int32_t>());
-  }
-  std::sort(info.ranks.begin(), info.ranks.end());
+  auto ranks = ranks_of(event->value("ranks", Json()));
+  if (!ranks) ranks.emplace();
+  info.ranks =
+      members_ == nullptr ? Members(std::move(*ranks)) : members_->share(*std::move(ranks));
   return true;
 }
 

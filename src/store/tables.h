@@ -270,6 +270,10 @@ class RowAppender {
 // hashing a million names.
 class Interner {
  public:
+  Interner() = default;
+  // Groups share their members with those of other processes; the book outlives this.
+  explicit Interner(MembersBook& members) : members_(&members) {}
+
   const std::string* name(std::string_view name);
   const TensorInfo* tensor(std::string_view name, std::string_view kind, std::string_view dtype,
                            std::string_view sizes);
@@ -295,6 +299,7 @@ class Interner {
     GroupInfo info;
     bool told = false;  // by an event
   };
+  MembersBook* members_ = nullptr;
   std::deque<Group> groups_;
   std::unordered_map<std::string, Group*> group_by_name_;
   std::unordered_map<std::string, CallSite> call_sites_;  // a node never moves

@@ -33,7 +33,8 @@ void read_new(RunTail& tail, RowSink& sink) {
 TEST(RunTail, every_row_comes_once_while_the_writer_goes_on) {
   const TemporaryFolder folder;
   const std::string dir = folder.path() + "/run";
-  RunTail tail(dir);
+  MembersBook members;
+  RunTail tail(dir, members);
   RowLog read;
   read_new(tail, read);
   RandomRows rows(1);
@@ -74,7 +75,8 @@ TEST(RunTail, rows_of_a_process_come_in_its_order_across_tables) {
     void on_scalar(const ScalarRow& row) override { sequences.push_back(row.origin.sequence); }
     std::vector<uint64_t> sequences;
   } read;
-  RunTail tail(dir);
+  MembersBook members;
+  RunTail tail(dir, members);
   read_new(tail, read);
   EXPECT_EQ(read.sequences.size(), 100u);
   EXPECT_TRUE(std::is_sorted(read.sequences.begin(), read.sequences.end()));
@@ -96,10 +98,11 @@ TEST(RunTail, a_group_is_known_to_the_calls_that_follow_its_event) {
   ASSERT_TRUE(writer->flush().ok());
   class Calls : public RowSink {
    public:
-    void on_collective(const CollectiveRow& row) override { ranks = row.group->ranks; }
+    void on_collective(const CollectiveRow& row) override { ranks = row.group->ranks.list(); }
     std::vector<int32_t> ranks;
   } read;
-  RunTail tail(dir);
+  MembersBook members;
+  RunTail tail(dir, members);
   read_new(tail, read);
   EXPECT_EQ(read.ranks, (std::vector<int32_t>{0, 1, 2}));
 }
@@ -116,7 +119,8 @@ TEST(RunTail, half_an_entry_waits_for_its_rest_and_a_damaged_batch_is_named) {
   const std::string data = dir + "/events/rank-0-000000.arrows";
   const std::string whole = posix_file_system().read(index).value();
   ASSERT_TRUE(posix_file_system().truncate(index, whole.size() - 10).ok());
-  RunTail tail(dir);
+  MembersBook members;
+  RunTail tail(dir, members);
   RowLog read;
   read_new(tail, read);
   EXPECT_EQ(read.all.size(), 2u);

@@ -94,7 +94,7 @@ void CourierProcess::start_collector(const std::string& run_dir) {
   std::vector<std::string> words = {"paramedic", "collector", "--until-end"};
   if (address->folder.empty()) {
     // The name in the address is how others find this machine, not always one of its own.
-    address->host = "0.0.0.0";
+    if (address->is_port()) address->host = "0.0.0.0";
     words.insert(words.end(), {"--dir", runs_dir_, "--listen", address->text()});
   } else {
     words.insert(words.end(), {"--dir", address->folder});

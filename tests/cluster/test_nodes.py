@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -223,6 +224,93 @@ def test_a_wrong_token_is_refused_and_the_job_goes_on(cluster: Cluster) -> None:
     assert node.wait(60) == 0
     assert "does not accept this token" in cluster.text("node")
     assert not (cluster.jobs / "pair").exists()
+
+
+class Certificate:
+    """Signed by itself, for the address of the tests."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.file = str(folder / f"{name}.pem")
+        self.key = str(folder / f"{name}.key")
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        make += ["-keyout", self.key, "-out", self.file, "-subj", f"/CN={name}"]
+        make += ["-addext", "subjectAltName=IP:127.0.0.1"]
+        subprocess.run(make, check=True, capture_output=True)
+
+
+def test_a_node_comes_only_over_tls_that_it_trusts_and_with_the_token(cluster: Cluster) -> None:
+    ours, strange = (Certificate(cluster.folder, name) for name in ("ours", "strange"))
+    address = f"grpc+tls://127.0.0.1:{cluster.port}"
+    listening = ["--listen", address, "--tls-certificate", ours.file, "--tls-key"]
+    # A key of another certificate is told at the start.
+    unfit = cluster.collector(*listening, strange.key)
+    assert unfit.wait(60) != 0
+    assert "does the key not belong to the certificate?" in cluster.text("collector")
+    cluster.collector(*listening, ours.key)
+    cluster.wait_for("collector", "listening|collecting", "out")
+
+    def run(name: str, to: str, roots: str, token: str = TOKEN) -> "subprocess.Popen[bytes]":
+        words = [PARAMEDIC, "run", "--dir", f"runs-{name}", "--name", name, "--collector", to]
+        words += ["--collector-tls-roots", roots] if roots else []
+        job = [sys.executable, "-c", "import time; time.sleep(2)"]
+        return cluster.start(name, [*words, "--", *job], {"PARAMEDIC_COLLECTOR_TOKEN": token})
+
+    runs = {
+        "trusted": run("trusted", address, ours.file),
+        "untrusted": run("untrusted", address, strange.file),
+        "unknown": run("unknown", address, "", ""),
+        "other-token": run("other-token", address, ours.file, "another-secret"),
+    }
+    # Whatever becomes of its courier, the job goes on and ends well.
+    assert {name: node.wait(SECONDS_MAX) for name, node in runs.items()} == {
+        "trusted": 0,
+        "untrusted": 0,
+        "unknown": 2,
+        "other-token": 0,
+    }
+    assert "has a certificate that is not trusted here" in cluster.text("untrusted")
+    assert "--collector-tls-roots FILE" in cluster.text("untrusted")
+    assert "token is missing" in cluster.text("unknown")
+    assert "does not accept this token" in cluster.text("other-token")
+    assert cluster.report(cluster.jobs, "trusted")["run"]["status"] == "finished"
+    assert [path.name for path in sorted(cluster.jobs.iterdir()) if path.is_dir()] == ["trusted"]
+
+
+def test_a_job_comes_through_a_bucket(cluster: Cluster) -> None:
+    pytest.importorskip("moto", reason="moto[s3,server] is no part of this environment")
+    port = free_port()
+    cluster.env.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")
+    cluster.env.update(AWS_EC2_METADATA_DISABLED="true")
+    cluster.start("moto", [sys.executable, "-m", "moto.server", "-p", str(port)])
+    server = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        try:
+            make = urllib.request.Request(f"{server}/runs", method="PUT")
+            return bool(urllib.request.urlopen(make, timeout=10).status == 200)
+        except OSError:
+            return False
+
+    cluster.wait_until(answers)
+    query = f"region=us-east-1&scheme=http&endpoint_override=127.0.0.1:{port}"
+    bucket = f"s3://runs/of/us?{query}"
+    run = [PARAMEDIC, "run", "--dir", "runs", "--name", "pair", "--collector", bucket, "--"]
+    job = [sys.executable, "-c", "import time; time.sleep(3)"]
+    # No collector is there before the job is over.
+    assert cluster.start("node", [*run, *job]).wait(SECONDS_MAX) == 0
+    cluster.collector("--listen", bucket)
+    finished = list(cluster.jobs.glob("pair/nodes/*/run.json"))
+
+    def is_over() -> bool:
+        finished[:] = cluster.jobs.glob("pair/nodes/*/run.json")
+        return bool(finished) and json.loads(finished[0].read_text())["status"] == "finished"
+
+    cluster.wait_until(is_over)
+    # A bucket that is not there costs the job nothing but a note.
+    run[run.index(bucket)] = f"s3://none/of/us?{query}"
+    job[-1] = "import time; time.sleep(20)"
+    assert cluster.start("other", [*run, *job]).wait(SECONDS_MAX) == 0
+    assert "the collector cannot be reached" in cluster.text("other")
 
 
 def test_a_collector_that_is_away_costs_a_job_nothing_but_a_note(cluster: Cluster) -> None:

@@ -95,7 +95,7 @@ class Simulation {
     info->name = fmt::format("{}", groups_.size());
     info->description = description;
     info->backend = "gloo";
-    info->ranks = std::move(members);
+    info->ranks = store::Members(std::move(members));
     groups_.push_back(std::move(info));
     return static_cast<int>(groups_.size()) - 1;
   }

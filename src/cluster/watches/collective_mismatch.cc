@@ -60,7 +60,7 @@ class CollectiveMismatch : public Watch {
   [[nodiscard]] rules::Finding finding_of(const Group& group, const Divergence& divergence) const {
     const auto words = [&](int32_t rank, int64_t number) -> CallWords {
       const Call& call = *group.tracks.at(rank).at(number);
-      return {describe(job().groups().signature(call.signature)), call.where,
+      return {describe(job().groups().signature(call.signature)), *call.where,
               call.left_ns == 0 ? "still inside" : "returned: its result is wrong"};
     };
     Mismatch mismatch = describe_mismatch(

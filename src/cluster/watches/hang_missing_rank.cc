@@ -83,7 +83,7 @@ class HangMissingRank : public HangWatch {
                                              rank.exiting->message.substr(0, 200)));
     }
     // What the rank itself called last, where that is known.
-    if (const Call* last = last_call(departure->rank)) finding.where = where_of(last->where);
+    if (const Call* last = last_call(departure->rank)) finding.where = where_of(*last->where);
     finding.message = fmt::format(
         "rank {} ended without an error while {} still went on and failed for want of it",
         departure->rank, name_ranks(victims));
@@ -97,7 +97,7 @@ class HangMissingRank : public HangWatch {
       const auto track = group.tracks.find(rank);
       if (track == group.tracks.end() || track->second.calls.empty()) continue;
       const Call& call = track->second.calls.back();
-      if (call.where.line > 0 && (last == nullptr || call.entered_ns > last->entered_ns)) {
+      if (call.where->line > 0 && (last == nullptr || call.entered_ns > last->entered_ns)) {
         last = &call;
       }
     }

@@ -18,6 +18,7 @@ from time import perf_counter_ns, process_time_ns
 from typing import Any, Callable, Dict, MutableMapping, NamedTuple, Optional, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.ranks import rank_ranges
 from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.tensorflow.marks import Exchange, MarkBook
 from paramedic.adapters.tensorflow.pace import Pace
@@ -266,7 +267,7 @@ class Calls:
                 "name": GROUP,
                 "description": "the workers of TF_CONFIG",
                 "backend": "tf.distribute",
-                "ranks": self._session.task.workers,
+                "ranks": rank_ranges(self._session.task.workers),
                 "timeout_s": 0.0,
             },
         )

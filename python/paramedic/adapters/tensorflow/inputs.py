@@ -15,6 +15,7 @@ from array import array
 from binascii import b2a_base64
 from typing import Any, Dict, List, MutableMapping, Optional, Tuple
 
+from paramedic.adapters.common.ranks import rank_ranges
 from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.tensorflow.datasets import facts_of
 from paramedic.adapters.tensorflow.session import Session
@@ -191,7 +192,7 @@ class Inputs:
         if not reading.begun:
             reading.begun = True
             begun = dict(key, where=where(given.spot), batches=None, batch_size=1)
-            begun["sharing"] = {"ranks": task.workers, "join": False}
+            begun["sharing"] = {"ranks": rank_ranges(task.workers), "join": False}
             self._session.event("epoch_begun", begun)
         contents = reading.contents
         hashes = b2a_base64(array("I", sorted(set(contents))).tobytes(), newline=False).decode()

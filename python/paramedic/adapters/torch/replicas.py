@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic import _probe
+from paramedic.adapters.common.ranks import rank_ranges
 from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.fingerprints import Fingerprints
 from paramedic.adapters.torch.names import Models
@@ -190,7 +191,7 @@ class Replicas:
                 "names": names,
                 "elements": elements,
                 "flags": "".join(flags),
-                "ranks": ranks,
+                "ranks": rank_ranges(ranks),
                 "averaging": averaging or _averages_models(stepper),
             },
         )

@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from paramedic import _probe
+from paramedic.adapters.common.ranks import rank_ranges
 from paramedic.adapters.common.rendezvous import note_end
 from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.distributed.replace import replace
@@ -174,7 +175,7 @@ class Groups:
                 "name": name,
                 "description": str(getattr(process_group, "group_desc", "")),
                 "backend": str(self._c10d.get_backend(process_group)),
-                "ranks": ranks[:MAX_RANKS],
+                "ranks": rank_ranges(ranks[:MAX_RANKS]),
                 "timeout_s": self._timeout_s(process_group),
             },
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from paramedic.adapters.common.ranks import rank_ranges
 from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.shards.print_of import fingerprint
@@ -120,6 +121,6 @@ def sharing_facts(torch: Any, origins: Origins) -> Optional[Dict[str, Any]]:
     join = getattr(getattr(newest, "_join_config", None), "enable", False)
     return {
         "wrapper": type(newest).__name__,
-        "ranks": [int(rank) for rank in distributed.get_process_group_ranks(group)],
+        "ranks": rank_ranges(distributed.get_process_group_ranks(group)),
         "join": bool(join),
     }
