@@ -55,6 +55,8 @@ def main():
         opt.step()
         if step % 25 == 0:
             print("rank", rank, "step", step, "%.4f" % loss.item(), flush=True)
+    # Else a thread of gloo may drop the last tensor after Python has ended, and abort the process.
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -37,6 +37,8 @@ def main():
         opt.step()
         if step % 20 == 0:
             print("rank", rank, "step", step, "loss %.4f" % loss.item(), flush=True)
+    # Else a thread of gloo may drop the last tensor after Python has ended, and abort the process.
+    dist.barrier()
     dist.destroy_process_group()
 
 
