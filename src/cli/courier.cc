@@ -42,10 +42,14 @@ Result<int> courier(const Arguments& arguments, Console& console) {
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
   const pid_t agent = ::getppid();
   PARAMEDIC_ASSIGN(const auto options, transport_options(arguments, console));
-  PARAMEDIC_ASSIGN(auto transport, nodes::make_transport(options));
+  auto transport = nodes::make_transport(options);
+  if (!transport.ok()) {
+    tell(console, {{"note", "no collector: " + transport.status().to_string()}});
+    return transport.status();
+  }
   nodes::Courier courier(
       {arguments.positional("RUN"), arguments.text("job"), arguments.text("node")},
-      std::move(transport),
+      std::move(transport).value(),
       {.finding =
            [&](const nodes::Receipt::Finding& found) {
              tell(console, {{"key", found.key}, {"finding", found.json}});

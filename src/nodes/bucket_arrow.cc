@@ -116,6 +116,15 @@ Result<std::unique_ptr<Bucket>> open_bucket(const std::string& url) {
                             "endpoint_override=HOST:PORT and scheme=http or https");
   }
   while (!root.empty() && root.back() == '/') root.pop_back();
+  // Whatever else keeps us from an answer may pass; a bucket that is not there is a wrong name.
+  const std::string bucket = root.substr(0, root.find('/'));
+  const auto found = (*files)->GetFileInfo(bucket);
+  if (found.ok() && found->type() == arrow::fs::FileType::NotFound) {
+    files->reset();
+    arrow::fs::EnsureFinalized();
+    return invalid_argument(fmt::format("there is no bucket {} where {} points", bucket, url),
+                            "make it first, or mend the name");
+  }
   return std::unique_ptr<Bucket>(std::make_unique<ArrowBucket>(*std::move(files), root));
 }
 
