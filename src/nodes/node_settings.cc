@@ -132,7 +132,8 @@ void NodeSettings::judge_environment(const Report& report) const {
     finding.message = "the nodes differ in " + cluster::difference_text(difference);
     finding.where = difference.where;
     finding.fix = "start all nodes from the same folder, image and variables";
-    report(fmt::format("{}/nodes/{}", finding.id, difference.key), std::move(finding));
+    const std::string key = fmt::format("{}/nodes/{}", finding.id, difference.key);
+    report(key, std::move(finding));
   }
 }
 
