@@ -17,6 +17,8 @@ def main() -> None:
     if dist.get_rank() == 0:
         stay_away()
     dist.all_reduce(torch.ones(3))
+    # Else a thread of gloo may drop the tensor after Python has ended, and abort the process.
+    dist.barrier()
     raise ValueError("the end")
 
 
