@@ -2,6 +2,7 @@
 // medians.
 #include <gtest/gtest.h>
 
+#include "base/in_order.h"
 #include "base/json.h"
 #include "base/median.h"
 #include "base/path.h"
@@ -59,6 +60,17 @@ TEST(Path, the_folder_is_what_stands_before_the_last_slash) {
   EXPECT_EQ(folder_of("train.py"), "");
   EXPECT_EQ(folder_of("runs/"), "runs");
   EXPECT_EQ(folder_of(""), "");
+}
+
+TEST(InOrder, a_list_is_ascending_with_each_value_once) {
+  std::vector<int> values = {3, 1, 3, 2};
+  put_in_order(values);
+  EXPECT_EQ(values, (std::vector{1, 2, 3}));
+  put_in_order(values);
+  EXPECT_EQ(values, (std::vector{1, 2, 3}));
+  std::vector<int> twice = {1, 1};
+  put_in_order(twice);
+  EXPECT_EQ(twice, (std::vector{1}));
 }
 
 TEST(Median, is_the_middle_or_the_mean_of_the_two_in_the_middle) {

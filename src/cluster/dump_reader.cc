@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <system_error>
 
+#include "base/in_order.h"
 #include "cluster/ranks.h"
 
 namespace paramedic::cluster {
@@ -20,14 +20,6 @@ constexpr int64_t kRecordMax = 1LL << 53;
 
 void append_raw(std::string& key, int64_t value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-void put_in_order(std::vector<int32_t>& ranks) {
-  // Mostly they are: in a job of 10,000 ranks every dump lists all of them.
-  const auto falls = std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>());
-  if (falls == ranks.end()) return;
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 }  // namespace

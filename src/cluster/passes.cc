@@ -5,6 +5,8 @@
 #include <bit>
 #include <string_view>
 
+#include "base/in_order.h"
+
 namespace paramedic::cluster {
 namespace {
 
@@ -127,8 +129,7 @@ std::vector<uint32_t> contents_of(const std::string& text) {
         static_cast<uint32_t>(bytes[at]) | static_cast<uint32_t>(bytes[at + 1]) << 8U |
         static_cast<uint32_t>(bytes[at + 2]) << 16U | static_cast<uint32_t>(bytes[at + 3]) << 24U);
   }
-  std::sort(contents.begin(), contents.end());
-  contents.erase(std::unique(contents.begin(), contents.end()), contents.end());
+  put_in_order(contents);
   return contents;
 }
 

@@ -1,9 +1,9 @@
 #include "store/members.h"
 
-#include <algorithm>
 #include <charconv>
 #include <string_view>
 
+#include "base/in_order.h"
 #include "base/json.h"
 
 namespace paramedic::store {
@@ -50,11 +50,6 @@ bool take_ranges(std::string_view text, std::vector<int32_t>& ranks) {
     if (!take_range(text, ranks)) return false;
   } while (take(text, ','));
   return text.empty();
-}
-
-void put_in_order(std::vector<int32_t>& ranks) {
-  if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 size_t hash_of(const std::vector<int32_t>& ranks) {

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import Any, Dict, List
+from typing import Any, List
 
-from paramedic.recovery import sandbox
+from paramedic.recovery import names, sandbox
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.source import own_nodes
 
@@ -85,11 +85,7 @@ def _tried(plan: Any, statements: List[ast.stmt]) -> str:
         if isinstance(node, ast.Return):
             node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
         body.append(ast.fix_missing_locations(node))
-    frame = plan.standing.frame
-    # One scope, so that a comprehension sees the locals too.
-    scope: Dict[str, Any] = {**frame.f_globals}
-    scope.update((name, value) for name, value in frame.f_locals.items() if name[0] != ".")
-    scope.update(plan.values)
+    scope = {**names.scope_of(plan.standing), **plan.values}
     code = compile(ast.Module(body, []), plan.runtime.file, "exec", dont_inherit=True)
     try:
         exec(code, scope)

@@ -26,9 +26,7 @@ def execute(standing: Standing, code: str) -> Dict[str, Any]:
     if standing.function.kind == "module":
         _run(compiled, frame.f_globals)
         return {}
-    local = _locals(standing)
-    # One scope, so that functions and comprehensions in the code see the frame's names as well.
-    scope = {**frame.f_globals, **local}
+    scope = scope_of(standing)
     before = dict(scope)
     _run(compiled, scope)
     changed: Dict[str, Any] = {}
@@ -53,8 +51,7 @@ def _stored_globals(code: Any) -> Set[str]:
 def evaluate(standing: Standing, expression: str) -> Any:
     """The value of an expression in the frame."""
     try:
-        scope = {**standing.frame.f_globals, **_locals(standing)}
-        return eval(compile(expression, "<repair>", "eval"), scope)
+        return eval(compile(expression, "<repair>", "eval"), scope_of(standing))
     except Exception as error:
         raise Refused(f"{expression!r} has no value: {_text(error)}") from None
 
@@ -79,9 +76,12 @@ def write(standing: Standing, values: Dict[str, Any]) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-def _locals(standing: Standing) -> Dict[str, Any]:
-    local = standing.frame.f_locals
-    return {name: value for name, value in local.items() if not name.startswith(".")}
+def scope_of(standing: Standing) -> Dict[str, Any]:
+    """All names of the frame in one dict, a copy, so that functions and comprehensions in code that
+    is run with it see the locals as well."""
+    frame = standing.frame
+    local = {name: value for name, value in frame.f_locals.items() if not name.startswith(".")}
+    return {**frame.f_globals, **local}
 
 
 def _run(code: Any, scope: Dict[str, Any]) -> None:

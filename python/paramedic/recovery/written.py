@@ -13,9 +13,9 @@ import io
 import os
 import zlib
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Iterator, List, Optional
 
-from paramedic.recovery import sandbox
+from paramedic.recovery import names, sandbox
 from paramedic.recovery.source import own_nodes
 from paramedic.recovery.stack import Standing
 
@@ -47,12 +47,11 @@ def half_done(standing: Standing) -> Optional[Half]:
     statement = standing.path[-1].statement
     if not isinstance(statement, _STATEMENTS):
         return None
-    frame = standing.frame
-    names = sorted({*_given(statement)})
-    if not names:
+    given = sorted({*_given(statement)})
+    if not given:
         return None
-    values: Dict[str, Any] = {**frame.f_globals, **frame.f_locals}
-    files = {name: values[name] for name in names if _can_be_cut(values.get(name))}
+    values = names.scope_of(standing)
+    files = {name: values[name] for name in given if _can_be_cut(values.get(name))}
     if len(files) != 1:
         return None
     name, file = files.popitem()
@@ -83,10 +82,7 @@ def _written(standing: Standing, statement: ast.stmt, name: str, file: Any) -> s
     """In the copy: "length checksum" of what the statement writes until it raises."""
     is_text = isinstance(file, io.TextIOWrapper)
     memory: Any = io.StringIO(newline="") if is_text else io.BytesIO()
-    frame = standing.frame
-    scope: Dict[str, Any] = {**frame.f_globals}
-    scope.update((key, value) for key, value in frame.f_locals.items() if key[0] != ".")
-    scope[name] = memory
+    scope = {**names.scope_of(standing), name: memory}
     body: List[ast.stmt] = [ast.fix_missing_locations(copy.deepcopy(statement))]
     code = compile(ast.Module(body, []), standing.runtime.file, "exec", dont_inherit=True)
     try:

@@ -257,8 +257,7 @@ RuleEntry dead_relu_rule() {
        "outputs are zero while the loss stands still, or practically all unless it falls. Or "
        "more than nine tenths of the gradient of a layer and of its bias are exactly zero in two "
        "samples in a row while the loss stands still or is that of guessing. A lower share of zero "
-       "outputs is not "
-       "used: it flags 46 to 63 % of healthy models.",
+       "outputs is not used: it flags 46 to 63 % of healthy models.",
        "lower the learning rate, use a leaky ReLU or normalisation, and check the bias "
        "initialisation",
        {{"share", kShare, 0, 1, "of a layer's units, while the loss stands still"},
