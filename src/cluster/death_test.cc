@@ -23,6 +23,21 @@ TEST(death, the_killed_rank_is_named_and_not_those_that_fail_after_it) {
   EXPECT_EQ(job.found().all().size(), 1U);
 }
 
+TEST(death, a_victim_that_the_launcher_ends_on_its_way_out_does_not_hide_the_killed_rank) {
+  TestJob job(4);
+  // Its error is told between two looks, the end of all comes to light in the next one.
+  job.exit_raising(3, "RuntimeError", "gloo: Connection reset by peer", 50);
+  job.process(3).alive = true;
+  job.pass(0.5);
+  job.kill(2, SIGKILL);
+  for (const int32_t rank : {0, 1, 3}) job.kill(rank, SIGTERM);
+  job.pass(3);
+  job.finish();
+  const auto died = job.found().of("rank_died");
+  ASSERT_EQ(died.size(), 1U);
+  EXPECT_EQ(died[0].rank, 2);
+}
+
 TEST(death, workers_of_tensorflow_that_lose_a_peer_are_no_dead_ones) {
   TestJob job(3);
   job.kill(1, SIGKILL);

@@ -121,7 +121,9 @@ std::optional<RankEnd> first_death(const Job& job, bool is_over) {
   // Once the launcher ends the ranks, what becomes of them is its doing.
   int64_t ending_ns = INT64_MAX;
   for (const RankEnd& end : ends) {
-    if (end.end == End::kVictim && end.signal != 0) ending_ns = std::min(ending_ns, end.time_ns);
+    if (end.end != End::kVictim || end.signal == 0) continue;
+    // Not when it told its exception: the signal came later, while it was still on its way out.
+    ending_ns = std::min(ending_ns, job.ranks().find(end.rank)->gone_since_ns);
   }
   const RankEnd* first = nullptr;
   for (const RankEnd& end : ends) {
