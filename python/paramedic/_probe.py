@@ -206,6 +206,9 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
     "paramedic_gate_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_stretch_loss": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_stretch_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_pace_beat": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_pace_backward": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
+    "paramedic_pace_wait": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
     "paramedic_tap_call_method": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
     "paramedic_tap_wait": (ctypes.c_void_p, [ctypes.c_void_p] * 3),
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <ctime>
 
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
@@ -56,6 +57,15 @@ inline void* new_reference(uint64_t address) {
 
 // Python's number of the calling thread (threading.get_ident).
 inline uint64_t this_thread() { return static_cast<uint64_t>(pthread_self()); }
+
+inline int64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+// Python's time.perf_counter_ns.
+inline int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 // A reference that is given back; null after an error, which is cleared.
 class Held {

@@ -338,6 +338,54 @@ typedef struct {
 void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count);
 void* paramedic_stretch_step(void* self, void* const* arguments, int64_t count);
 
+/* The clocks of a thread that trains together with others: how long it has waited for them, and its
+ * beats, one a step. In Python they took 200 instructions a step.
+ *
+ * All numbers are the owner's to set; objects are addresses of Python's, held by the owner. */
+#define PARAMEDIC_PACE_BEATS 512
+/* The clock of the thread costs 2 microseconds: of passes shorter than this, one in so many asks
+ * it. */
+#define PARAMEDIC_PACE_LONG_PASS_NS 2000000
+#define PARAMEDIC_PACE_SHORT_PASSES 4
+
+/* on_beat(): a beat that is not kept here: the first, one at which there is something to report,
+ * one of another thread. backward, wait: the genuine functions; the time of the latter is waiting.
+ * waiting: when the wait that lasts now began, 0 outside. pass_cpu_ns: what the thread computed in
+ * a backward pass, as last asked; backward_cpu_ns: in all since the report. beats: since the job
+ * began; count: those of which it is kept how long the thread worked and waited; report_ns: when
+ * they are due; all of CLOCK_MONOTONIC. */
+typedef struct {
+  uint64_t on_beat;
+  uint64_t backward;
+  uint64_t wait;
+  uint64_t tensor_type;
+  uint64_t none;
+  uint64_t yes; /* Python's True */
+  uint64_t name_is_cpu;
+  uint64_t thread;
+  int64_t on;
+  int64_t waiting;
+  int64_t waited_ns;
+  int64_t in_backward;
+  int64_t passes;
+  int64_t pass_cpu_ns;
+  int64_t backward_cpu_ns;
+  int64_t beats;
+  int64_t beat_ns;
+  int64_t beat_waited_ns; /* waited_ns at that time */
+  int64_t report_ns;
+  int64_t count;
+  int64_t self_us[PARAMEDIC_PACE_BEATS];
+  int64_t wait_us[PARAMEDIC_PACE_BEATS];
+} paramedic_pace;
+
+/* Bodies of Python functions, as above. METH_FASTCALL: beat(...), which looks at no argument: a
+ * hook before an optimizer's step. METH_VARARGS | METH_KEYWORDS: backward(tensors, ...), wait(...).
+ */
+void* paramedic_pace_beat(void* self, void* const* arguments, int64_t count);
+void* paramedic_pace_backward(void* self, void* arguments, void* keywords);
+void* paramedic_pace_wait(void* self, void* arguments, void* keywords);
+
 /* A tap of the methods of process groups. A call that was made before, from the same line on
  * tensors of the same shape, is recorded here; any other one goes to the owner's function, which
  * writes it down here for the next time. In Python a call took 3 microseconds in a loop.

@@ -4,7 +4,6 @@
 // which is asked then, finds out why.
 
 #include <cmath>
-#include <ctime>
 
 #include "probe/interpreter.h"
 #include "probe/probe.h"
@@ -14,6 +13,7 @@ using paramedic::probe::as_integer;
 using paramedic::probe::attribute;
 using paramedic::probe::Held;
 using paramedic::probe::new_reference;
+using paramedic::probe::now_ns;
 using paramedic::probe::object_at;
 using paramedic::probe::this_thread;
 
@@ -23,12 +23,6 @@ constexpr int kValues = 6;  // of a gradient; a NaN of the pass is in most units
 
 paramedic_stretch* stretch_of(void* capsule) {
   return static_cast<paramedic_stretch*>(PyCapsule_GetPointer(capsule, nullptr));
-}
-
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
 }
 
 bool as_double(void* number, double& value) {

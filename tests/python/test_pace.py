@@ -8,7 +8,9 @@ from conftest import Job
 from ring import Ring
 
 SCRIPT = """
-import gc, os, time
+import gc, os, sysconfig, time
+if os.environ["KIND"] == "without native functions":
+    sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
 rank = 0 if os.fork() else 1
 os.environ.update(RANK=str(rank), LOCAL_WORLD_SIZE="2")
 import torch, torch.distributed as dist, torch.nn as nn
@@ -46,7 +48,7 @@ def pace(ring: Ring) -> List[Dict[str, Any]]:
     return ring.of_kind("pace")
 
 
-@pytest.mark.parametrize("kind", ["ddp", "by hand"])
+@pytest.mark.parametrize("kind", ["ddp", "by hand", "without native functions"])
 def test_waiting_is_told_apart_from_work(train: Callable[..., Job], kind: str) -> None:
     env = {"WORLD_SIZE": "2", "KIND": kind}
     # GIVEN two ranks of which one sleeps in each step

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from conftest import ROOT, probe_path
 from paramedic import _probe
+from paramedic.adapters.common import clocks
+from paramedic.adapters.torch import stretch
 from paramedic.adapters.torch.distributed import known_calls
 from paramedic.recovery import gate
 
@@ -78,6 +80,10 @@ def test_signatures_are_those_of_the_header() -> None:
         (gate.Owner, "paramedic_gate_owner"),
         (gate.Clearer, "paramedic_gate_clearer"),
         (gate.State, "paramedic_gate"),
+        (clocks.State, "paramedic_pace"),
+        (stretch.Line, "paramedic_stretch_line"),
+        (stretch.Rate, "paramedic_stretch_rate"),
+        (stretch.State, "paramedic_stretch"),
         (known_calls.MethodState, "paramedic_tap_method"),
         (known_calls.CallState, "paramedic_tap_call"),
         (known_calls.State, "paramedic_tap"),
@@ -94,6 +100,9 @@ def test_numbers_are_those_of_the_headers() -> None:
         assert f"#define PARAMEDIC_GATE_{name} {getattr(gate, f'MAX_{name}')}\n" in HEADER
     for name in ("CALLS", "METHODS", "PASSED"):
         assert f"#define PARAMEDIC_TAP_{name} {getattr(known_calls, f'MAX_{name}')}\n" in HEADER
+    assert f"#define PARAMEDIC_PACE_BEATS {clocks.MAX_BEATS}\n" in HEADER
+    for name in ("LONG_PASS_NS", "SHORT_PASSES"):
+        assert f"#define PARAMEDIC_PACE_{name} {getattr(clocks, name)}\n" in HEADER
     for name, number in _probe.DTYPES.items():
         camel = "".join(part.capitalize() for part in name.split("_"))
         assert re.search(rf"k{camel} = {number},", VIEW, flags=re.I), name

@@ -2,8 +2,9 @@
 
 In synchronous training every rank takes the same time for a step: who is slow shows only in what
 is left when the waiting is taken away. An adapter says where a rank waits, and calls `beat` once a
-step. A beat costs 1 µs; once a second one event tells of all beats since (`pace`, see
-store/rows.h). Nothing of this is in place in a job of one process.
+step; what that leaves to do is done by native functions where there can be any (clocks.py). Once a
+second one event tells of all beats since (`pace`, see store/rows.h). Nothing of this is in place in
+a job of one process.
 """
 
 import functools
@@ -12,14 +13,14 @@ import os
 import sys
 from _thread import get_ident, get_native_id
 from time import perf_counter_ns, thread_time_ns
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Optional, Tuple
 
+from paramedic.adapters.common.clocks import MAX_BEATS, Clocks, State
 from paramedic.adapters.common.profile import Kinds, Profile
 from paramedic.adapters.common.session import Session
 from paramedic.adapters.common.source import Source
 
 REPORT_NS = 1_000_000_000
-BEATS_MAX = 512  # of an event
 # Threads that are looked at, once a second, 15 µs each; and the part of the training thread's time
 # that one has to compute for it to be one that computes with it.
 THREADS_MAX = 32
@@ -37,11 +38,17 @@ class Pace:
         self._tap = session.tap("pace")
         self._profile = Profile(session, source, self, kinds)
         self._wrapped = False
-        # When the wait that lasts now began, 0 outside; read by the profile's thread.
-        self.waiting = 0
+        self._state = State()
+        # None: there can be no native functions, or not yet.
+        self._clocks: Optional[Clocks] = None
         self._reset()
         session.on_open.append(self._begin)
         session.on_fork.append(self._reset)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the training thread waits; asked by the profile's thread."""
+        return bool(self._state.waiting)
 
     def is_connected(self) -> bool:
         """Whether the ranks have met."""
@@ -63,18 +70,13 @@ class Pace:
         return {"threads": 1}
 
     def _reset(self) -> None:
-        self._on = False
-        self._waited_ns = 0
+        state = self._state
+        state.on = state.waiting = state.waited_ns = state.backward_cpu_ns = 0
+        state.in_backward = state.pass_cpu_ns = state.passes = 0
+        state.beats = state.count = state.beat_ns = state.beat_waited_ns = 0
         self._gc_ns = 0
         self._gc_count = 0
         self._gc_start = 0
-        self._backward_cpu_ns = 0
-        self._beats = 0
-        self._beat_ns = 0
-        self._beat_waited_ns = 0
-        self._self_us: List[int] = []
-        self._wait_us: List[int] = []
-        self._report_ns = 0
         self._reported_ns = 0
         self._schedule: Tuple[int, int] = (0, 0)
         # By the number of the thread: as `_schedule` told it last.
@@ -82,59 +84,70 @@ class Pace:
 
     def _begin(self) -> None:
         """The ring is open: in a job of several ranks the clocks start."""
-        if self._session.world_size < 2:
+        if self._session.world_size < 2 or not self._tap.on:
             return
         try:
             if not self._wrapped:
                 self._wrapped = True
                 gc.callbacks.append(self._collecting)
+                self._clocks = self._make_clocks()
                 self._wrap()
-            self._on = True
+            self._state.thread = self._session.thread
+            self._state.on = 1
         except Exception as error:
             self._tap.fail(error)
 
+    def _make_clocks(self) -> Optional[Clocks]:
+        try:
+            return Clocks(self._state, self.beat)
+        except Exception:
+            # Nothing is lost but some microseconds a step.
+            return None
+
     def waited(self, ns: int) -> None:
         """The thread that trains has waited for other ranks so long."""
-        self._waited_ns += ns
+        self._state.waited_ns += ns
 
     def _timed(self, genuine: Any) -> Any:
         """`genuine`, whose time is waiting."""
-        session = self._session
+        session, state = self._session, self._state
 
         @functools.wraps(genuine)
         def wait(*args: Any, **kwargs: Any) -> Any:
-            if self.waiting or session.thread != get_ident():
+            if state.waiting or session.thread != get_ident():
                 return genuine(*args, **kwargs)
-            self.waiting = start = perf_counter_ns()
+            state.waiting = start = perf_counter_ns()
             try:
                 return genuine(*args, **kwargs)
             finally:
-                self.waiting = 0
-                self._waited_ns += perf_counter_ns() - start
+                state.waiting = 0
+                state.waited_ns += perf_counter_ns() - start
 
         return wait
 
     def beat(self) -> None:
         """A step of the job; all ranks count the same."""
-        now = perf_counter_ns()
-        if not self._on or not self._tap.on or self._session.thread != get_ident():
+        now, state = perf_counter_ns(), self._state
+        if not state.on or self._session.thread != get_ident():
             return
         try:
-            waited = self._waited_ns
-            if self._beats:
-                wait = waited - self._beat_waited_ns
-                self._self_us.append((now - self._beat_ns - wait) // 1000)
-                self._wait_us.append(wait // 1000)
+            state.thread = get_ident()
+            waited = state.waited_ns
+            if state.beats:
+                at, wait = state.count, waited - state.beat_waited_ns
+                state.self_us[at] = (now - state.beat_ns - wait) // 1000
+                state.wait_us[at] = wait // 1000
+                state.count = at + 1
             else:
                 self._first_beat(now)
-            self._beats += 1
-            if now >= self._report_ns or len(self._self_us) >= BEATS_MAX:
+            state.beats += 1
+            if now >= state.report_ns or state.count >= MAX_BEATS:
                 self._report(now)
                 # What we took ourselves is no part of the next beat.
                 now = perf_counter_ns()
-            self._beat_ns, self._beat_waited_ns = now, waited
+            state.beat_ns, state.beat_waited_ns = now, waited
         except Exception as error:
-            self._on = False
+            state.on = 0
             self._tap.fail(error)
 
     def _first_beat(self, now: int) -> None:
@@ -145,22 +158,23 @@ class Pace:
         self._session.event("pace_begins", self._standing())
 
     def _clear(self, now: int) -> None:
-        self._self_us, self._wait_us = [], []
-        self._gc_ns = self._gc_count = self._backward_cpu_ns = 0
+        self._state.count = self._state.backward_cpu_ns = 0
+        self._gc_ns = self._gc_count = 0
         self._reported_ns = now
-        self._report_ns = now + REPORT_NS
+        self._state.report_ns = now + REPORT_NS
 
     def _report(self, now: int) -> None:
+        state = self._state
         cpu, delay = _schedule()
         own_cpu, own_delay = cpu - self._schedule[0], delay - self._schedule[1]
         fields: Dict[str, Any] = {
-            "first": self._beats - len(self._self_us),
-            "self_us": self._self_us,
-            "wait_us": self._wait_us,
+            "first": state.beats - state.count,
+            "self_us": state.self_us[: state.count],
+            "wait_us": state.wait_us[: state.count],
             "wall_ms": _ms(now - self._reported_ns),
             "cpu_ms": _ms(own_cpu),
             "delay_ms": _ms(max(own_delay, self._workers_delay(own_cpu))),
-            "backward_cpu_ms": _ms(self._backward_cpu_ns),
+            "backward_cpu_ms": _ms(state.backward_cpu_ns),
             "gc_ms": _ms(self._gc_ns),
             "gc_count": self._gc_count,
         }
@@ -201,7 +215,7 @@ class Pace:
         return fields
 
     def _collecting(self, phase: str, info: Dict[str, Any]) -> None:
-        if not self._on or self._session.thread != get_ident():
+        if not self._state.on or self._session.thread != get_ident():
             return
         now = perf_counter_ns()
         if phase == "start":

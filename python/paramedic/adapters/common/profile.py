@@ -112,7 +112,7 @@ class Profile:
 
     def _look(self) -> None:
         self._looks += 1
-        if self._pace.waiting:
+        if self._pace.is_waiting:
             self._waits += 1
             return
         frame = sys._current_frames().get(self._thread)

@@ -4,8 +4,7 @@ It waits where it waits for a collective (`Work.wait`, all of torch's own functi
 it), where DistributedDataParallel shares its buffers, and where a backward pass on the CPU does not
 run: there the reducer waits for the last gradients, in C++, below anything that could be wrapped.
 
-A beat lies between two optimizer steps. A backward pass costs 1 µs, or 4 µs where the clock of the
-thread is asked.
+A beat lies between two optimizer steps.
 """
 
 import functools
@@ -13,18 +12,15 @@ import os
 import sys
 from _thread import get_ident
 from time import perf_counter_ns, thread_time_ns
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from paramedic.adapters.common import pace
+from paramedic.adapters.common.clocks import LONG_PASS_NS, SHORT_PASSES
 from paramedic.adapters.common.source import Source, place, where
 from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
-
-# The clock of the thread costs 2 µs: of passes shorter than this, one in so many asks it.
-LONG_PASS_NS = 2_000_000
-SHORT_PASSES = 4
 
 _KINDS = (
     (os.path.join("torch", "utils", "data", ""), "data"),
@@ -42,7 +38,6 @@ class Pace(pace.Pace):
         self._losses = losses
         self._phases = phases
         self._threads_set: Optional[Tuple[str, int, str]] = None
-        self.in_backward = False
         super().__init__(session, source, _KINDS)
 
     def watch(self) -> None:
@@ -65,12 +60,7 @@ class Pace(pace.Pace):
 
     def waits_at(self, kind: str) -> bool:
         # In the engine itself, below Python: the reducer waits for the other ranks.
-        return self.in_backward and kind == "backward"
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._pass_cpu_ns = 0
-        self._passes = 0
+        return bool(self._state.in_backward) and kind == "backward"
 
     def _threads(self) -> Dict[str, Any]:
         fields: Dict[str, Any] = {"threads": self._torch.get_num_threads()}
@@ -83,49 +73,64 @@ class Pace(pace.Pace):
         if not torch.distributed.is_available():
             return
         work = torch._C._distributed_c10d.Work
-        work.wait = self._timed(work.wait)
+        # A native function is no method by itself.
+        bound: Any = type(work.__dict__["wait"])
+        if self._clocks is not None and bound.__name__ == "instancemethod":
+            work.wait = bound(self._clocks.wait(work.wait))
+        else:
+            work.wait = self._timed(work.wait)
         parallel = torch.nn.parallel.DistributedDataParallel
         parallel._sync_buffers = self._timed(parallel._sync_buffers)
         self._wrap_backward()
 
     def _wrap_backward(self) -> None:
-        genuine, session, tensor_class = self._losses.run, self._session, self._torch.Tensor
+        losses, clocks = self._losses, self._clocks
+        if clocks is not None:
+            backward = clocks.backward(losses.run, self._torch.Tensor)
+        else:
+            backward = self._timed_backward(losses.run)
+        step = self._step if clocks is None else clocks.beat
+
+        def first(*args: Any, **kwargs: Any) -> Any:
+            # The ring may have opened in a hook of the optimizer: the table of these is then being
+            # walked. In a backward pass it never is.
+            losses.run = backward
+            optimizers: Any = sys.modules["torch.optim.optimizer"]
+            GlobalHook(optimizers._global_optimizer_pre_hooks, step).arm()
+            return backward(*args, **kwargs)
+
+        losses.run = first
+
+    def _timed_backward(self, genuine: Callable[..., Any]) -> Callable[..., Any]:
+        session, state, tensor_class = self._session, self._state, self._torch.Tensor
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             # On a device the host's clock tells nothing of what is computed.
             if (
-                self.in_backward
+                state.in_backward
                 or type(tensors) is not tensor_class
                 or not tensors.is_cpu
                 or session.thread != get_ident()
             ):
                 return genuine(tensors, *args, **kwargs)
-            self.in_backward = True
-            self._passes += 1
-            asks = self._pass_cpu_ns > LONG_PASS_NS or not self._passes % SHORT_PASSES
+            state.in_backward = 1
+            state.passes += 1
+            asks = state.pass_cpu_ns > LONG_PASS_NS or not state.passes % SHORT_PASSES
             cpu = thread_time_ns() if asks else 0
-            waited, start = self._waited_ns, perf_counter_ns()
+            waited, start = state.waited_ns, perf_counter_ns()
             try:
                 return genuine(tensors, *args, **kwargs)
             finally:
                 took = perf_counter_ns() - start
                 if asks:
-                    self._pass_cpu_ns = thread_time_ns() - cpu
-                blocked = took - self._pass_cpu_ns - (self._waited_ns - waited)
+                    state.pass_cpu_ns = thread_time_ns() - cpu
+                blocked = took - state.pass_cpu_ns - (state.waited_ns - waited)
                 if blocked > 0:
-                    self._waited_ns += blocked
-                self._backward_cpu_ns += self._pass_cpu_ns
-                self.in_backward = False
+                    state.waited_ns += blocked
+                state.backward_cpu_ns += state.pass_cpu_ns
+                state.in_backward = 0
 
-        def first(*args: Any, **kwargs: Any) -> Any:
-            # The ring may have opened in a hook of the optimizer: the table of these is then being
-            # walked. In a backward pass it never is.
-            self._losses.run = backward
-            optimizers: Any = sys.modules["torch.optim.optimizer"]
-            GlobalHook(optimizers._global_optimizer_pre_hooks, self._step).arm()
-            return backward(*args, **kwargs)
-
-        self._losses.run = first
+        return backward
 
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self.beat()
