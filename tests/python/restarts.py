@@ -58,7 +58,7 @@ class Restarts:
         environ = watched_env(self.rings)
         environ.update(
             PARAMEDIC_RESTARTS="3",
-            PARAMEDIC_SNAPSHOT_BUDGET="0.5",
+            PARAMEDIC_SNAPSHOT_BUDGET="2",
             PARAMEDIC_SUPERVISOR=str(os.getpid()),
             **(env or {}),
         )

@@ -10,18 +10,16 @@ A snapshot is taken after a step of an optimizer, as often as its cost allows.
 """
 
 import atexit
-import mmap
 import os
 import random
 import select
 import signal
-import statistics
 import sys
 import threading
 import time
 import warnings
 from _thread import get_ident
-from time import monotonic_ns
+from time import monotonic_ns, thread_time_ns
 from typing import Any, List, Optional
 
 from paramedic import recovery
@@ -30,11 +28,10 @@ from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.recovery import effects, forkable
 from paramedic.recovery.pace import budget_share
 from paramedic.recovery.pages import UNKNOWN, OutputPage, Slot, SnapshotPage
+from paramedic.recovery.snapshot_budget import Aftermath, Life, Pages, SnapshotBudget
 
 # Something in the way may go away: workers of a loader end with their epoch.
 RETRY_NS = 1_000_000_000
-# When the newest snapshot has become useless the next one is due that much sooner.
-HURRY = 10
 # A reason is told when it has stood in the way so often.
 FAILURES_TOLD = 3
 ORDER_POLL_S = 0.005
@@ -75,7 +72,11 @@ class Snapshots:
 
     def __init__(self, session: Any, budget: float) -> None:
         self._session = session
-        self._budget = budget
+        self._share = budget
+        self._budget = SnapshotBudget(budget)
+        self._life = Life(_age_ns())
+        self._pages = Pages()
+        self._aftermath: Optional[Aftermath] = None
         self._folder = os.environ.get("PARAMEDIC_RING_DIR", "")
         self._run_id = os.environ.get("PARAMEDIC_RUN_ID", "")
         self._prefix = os.path.join(self._folder, f"paramedic-{self._run_id}")
@@ -89,13 +90,9 @@ class Snapshots:
         self._standby = 0
         self._ended: List[int] = []  # copies that were told to end, not yet waited for
         self._failures = 0
-        self._due_ns = 0
+        # By the clock, if no time is lost until then; the second is for who is in a hurry.
+        self._due_ns = self._hurried_ns = 0
         self._retry_ns = 0
-        self._spent_ns = 0  # on snapshots, but not yet on the pages that the newest one shared
-        self._last_ns = 0
-        self._copied_ns = 0  # for the pages of one copy; before that is known, as much as for it
-        self._sheet = PageCost()
-        self._started_ns = monotonic_ns() - _age_ns()
         optimizer: Any = sys.modules["torch.optim.optimizer"]
         self._hook = GlobalHook(optimizer._global_optimizer_post_hooks, self._after_step)
 
@@ -113,19 +110,25 @@ class Snapshots:
 
     def before_epoch(self, loader: Any) -> None:
         """While a loader has workers there can be no snapshot: this is the time before them."""
-        if loader.num_workers > 0 and monotonic_ns() >= self._due_ns:
+        if loader.num_workers > 0 and self._is_due(monotonic_ns()):
             self._try()
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """After each step of an optimizer: one look at the clock."""
         now = monotonic_ns()
-        if now < self._retry_ns:
-            return
-        if now >= self._due_ns or (self._effects.unrepeatable and self._hurries(now)):
+        if self._aftermath is not None and get_ident() == _main_thread():
+            self._watch(self._aftermath)
+        if now >= self._retry_ns and self._is_due(now):
             self._try()
 
+    def _watch(self, aftermath: Aftermath) -> None:
+        excess_ns = aftermath.step(thread_time_ns())
+        if excess_ns is not None:
+            self._budget.followed(excess_ns)
+            self._aftermath = None
+
     def _try(self) -> None:
-        if not self._tap.on or self._page is None or get_ident() != _main_thread():
+        if not self._tap.on or self._page is None:
             return
         start = monotonic_ns()
         try:
@@ -135,33 +138,37 @@ class Snapshots:
             self._tap.fail(error)
             self._hook.disarm()
 
-    def _hurries(self, now: int) -> bool:
-        interval = self._last_ns / self._budget / HURRY
-        return now >= self._due_ns - interval * (HURRY - 1)
+    def _is_due(self, now: int) -> bool:
+        if now < (self._hurried_ns if self._effects.unrepeatable else self._due_ns):
+            return False
+        if get_ident() != _main_thread():
+            return False
+        lived_ns = self._life.lived_ns
+        self._due_ns = now + int(self._budget.due_ns() - lived_ns)
+        self._hurried_ns = now + int(self._budget.due_ns(hurry=True) - lived_ns)
+        return now >= (self._hurried_ns if self._effects.unrepeatable else self._due_ns)
 
     def _take(self) -> None:
         """Makes a copy, or says why not; the copy comes back from here when it has to go on."""
-        start = monotonic_ns()
+        start, lived_ns = thread_time_ns(), self._life.lived_ns
         reason = self._obstacle()
         if not reason:
-            while not self._fork(start):
+            while not self._fork():
                 # This is the copy, and it goes on now: first it makes one of its own.
-                start = monotonic_ns()
+                start = thread_time_ns()
+                self._life.go_on(lived_ns)
             reason = self._forkable.strange_threads()
-            self._last_ns = monotonic_ns() - start
-            self._copied_ns = self._copied_ns or self._last_ns
-        self._spent_ns += monotonic_ns() - start
+        took_ns = thread_time_ns() - start
+        self._budget.attempted(took_ns)
         if not reason:
             self._failures = 0
-            # The pages that this copy shares are paid for as the job writes to them, and those of
-            # the next one as well.
-            due_ns = self._spent_ns + self._last_ns + 2 * self._copied_ns
-            self._due_ns = self._started_ns + int(due_ns / self._budget)
+            self._budget.taken(took_ns, self._life.lived_ns)
+            self._aftermath = Aftermath(thread_time_ns())
+            self._due_ns = self._hurried_ns = 0
             return
         # The older copy is kept: it has only more to repeat.
         self._failures += 1
-        now = monotonic_ns()
-        self._retry_ns = now + max(RETRY_NS, int((now - start) / self._budget))
+        self._retry_ns = monotonic_ns() + max(RETRY_NS, int(took_ns / self._share))
         if self._page is not None and not self._standby:
             self._page.tell(reason)
         if self._failures == FAILURES_TOLD:
@@ -179,7 +186,7 @@ class Snapshots:
         assert self._output is not None
         return [self._output.position(fd) for fd in (1, 2)]
 
-    def _fork(self, start: int) -> bool:
+    def _fork(self) -> bool:
         """Makes a copy and publishes it; False in the copy, once it has been told to go on."""
         self._reap()
         # No handler of the job runs, and no thread comes in, between what was looked at and the
@@ -188,7 +195,7 @@ class Snapshots:
         switch_s = sys.getswitchinterval()
         sys.setswitchinterval(NEVER_S)
         try:
-            return self._fork_undisturbed(start)
+            return self._fork_undisturbed(monotonic_ns())
         finally:
             sys.setswitchinterval(switch_s)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -224,10 +231,9 @@ class Snapshots:
         page.publish(Slot(generation, step, stdout, stderr, time.time_ns(), took_ns, pid))
         old, self._standby, self._generation = self._standby, pid, generation
         if old:
-            self._copied_ns = int(_pages_of_its_own(old) * self._sheet.page_ns)
-            self._spent_ns += self._copied_ns
+            self._budget.replaced(self._pages.copied_for(old), self._pages.page_ns)
             self._end(old)
-        self._sheet.measure()
+        self._pages.forked()
 
     def _end(self, pid: int) -> None:
         """Ends a copy of ours that is of no use; `_reap` waits for it."""
@@ -238,10 +244,13 @@ class Snapshots:
         still = []
         for pid in self._ended:
             try:
-                if os.waitpid(pid, os.WNOHANG) == (0, 0):
-                    still.append(pid)
+                ended, _, usage = os.wait4(pid, os.WNOHANG)
             except ChildProcessError:
                 continue
+            if ended:
+                self._budget.ended(1e9 * (usage.ru_utime + usage.ru_stime))
+            else:
+                still.append(pid)
         self._ended = still
 
     def _stand_by(self, owner: int, generation: int, files: List[effects.OpenFile]) -> None:
@@ -345,46 +354,3 @@ def _age_ns() -> int:
         started = int(stat.read().rpartition(")")[2].split()[19])
     ticks = os.sysconf("SC_CLK_TCK")
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * (1_000_000_000 // ticks)
-
-
-class PageCost:
-    """What it costs to write to a page for the first time after a fork: a fault and a copy.
-
-    Depends on the machine by a factor of five, so it is measured after each fork, on some pages
-    that are kept for that.
-    """
-
-    # Somebody else may have the processor meanwhile: the middle of several measurements counts.
-    TIMES, PAGES = 9, 8
-
-    def __init__(self) -> None:
-        self.page_ns = 0.0
-        self._bytes = os.sysconf("SC_PAGE_SIZE")
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, self.TIMES * self.PAGES * self._bytes, flags=private)
-        self._write()
-
-    def measure(self) -> None:
-        """Call after a fork, once."""
-        first, again = self._write(), self._write()
-        self.page_ns = max(0.0, first - again) / self.PAGES
-
-    def _write(self) -> float:
-        """To all pages; the nanoseconds for PAGES of them."""
-        stretch, took = self.PAGES * self._bytes, []
-        for begin in range(0, self.TIMES * stretch, stretch):
-            start = monotonic_ns()
-            for at in range(begin, begin + stretch, self._bytes):
-                self._memory[at] = 1
-            took.append(monotonic_ns() - start)
-        return statistics.median(took)
-
-
-def _pages_of_its_own(pid: int) -> int:
-    """Pages that a copy does not share any more: those that its owner has written to since."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
-            private = sum(int(line.split()[1]) for line in rollup if line.startswith("Private_"))
-    except OSError:
-        return 0  # memory ran out, and it had to go
-    return private * 1024 // os.sysconf("SC_PAGE_SIZE")
