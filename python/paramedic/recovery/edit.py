@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from paramedic.recovery import compilers, live, loader, patch, reread
+from paramedic.recovery import attributes, compilers, live, loader, patch, reread
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery import source as source_of
 from paramedic.recovery.crash import Refused
@@ -41,6 +41,7 @@ class Edit:
 
     files: List[FileEdit]
     unloaded: Dict[str, bytes] = field(default_factory=dict)  # files that nobody has imported
+    given: List[attributes.Given] = field(default_factory=list)  # to objects that exist already
 
     def runtime_of(self, file: str) -> Runtime:
         """The version of `file` that counts with this edit."""
@@ -94,6 +95,7 @@ class Edit:
             runtime_of.add(one.after)
             live.define(one)
             live.swap(one)
+        attributes.give(self.given)
 
 
 def prepare(text: str, crashed: str) -> Edit:

@@ -7,7 +7,17 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from paramedic.recovery import affected, contexts, edit, iterators, names, remap, remedies, residual
+from paramedic.recovery import (
+    affected,
+    attributes,
+    contexts,
+    edit,
+    iterators,
+    names,
+    remap,
+    remedies,
+    residual,
+)
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.crash import Crash, Refused, Repair
 from paramedic.recovery.residual import HANDLED, PENDING, VALUE, Target
@@ -450,6 +460,7 @@ def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
 
 def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     made = edit.prepare(repair.patch or "", standings[-1].runtime.file)
+    made.given = attributes.given(made, standings)
     standing = made.frame_to_go_on(standings)
     if standing is standings[-1] and repair.at is None and _repeats_badly(crash, standing):
         # What the backward pass works on was made by the code as it was.
