@@ -55,7 +55,9 @@ def stretch_time() -> None:
     if "PARAMEDIC_RUN" in os.environ:
         from paramedic.adapters.torch import quick
 
-        quick.STRETCH_NS *= int(os.environ.get("BENCH_SLOWDOWN", "1"))
+        slowdown = int(os.environ.get("BENCH_SLOWDOWN", "1"))
+        quick.STRETCH_NS *= slowdown
+        quick.TICK_NS *= slowdown
 
 
 def main() -> None:

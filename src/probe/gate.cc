@@ -1,18 +1,16 @@
 // The quick half of what recovery does in each iteration (python/paramedic/recovery/gate.py).
 
-#include <cstring>
-
 #include "probe/interpreter.h"
+#include "probe/piece.h"
 #include "probe/probe.h"
 
 using paramedic::probe::address_of;
+using paramedic::probe::keep_piece;
 using paramedic::probe::new_reference;
 using paramedic::probe::object_at;
 using paramedic::probe::this_thread;
 
 namespace {
-
-constexpr int64_t kEndBytes = 24;
 
 paramedic_gate* gate_of(void* capsule) {
   return static_cast<paramedic_gate*>(PyCapsule_GetPointer(capsule, nullptr));
@@ -26,16 +24,6 @@ bool call(uint64_t function, void* argument = nullptr) {
   void* result = PyObject_CallFunctionObjArgs(object_at(function), argument, nullptr);
   if (result != nullptr) Py_DecRef(result);
   return result != nullptr;
-}
-
-void keep_piece(const paramedic_gate_piece& piece) {
-  const char* live = static_cast<const char*>(object_at(piece.live));
-  char* kept = static_cast<char*>(object_at(piece.kept));
-  if (piece.bytes > 2 * kEndBytes && std::memcmp(live, kept, kEndBytes) == 0) {
-    const int64_t end = piece.bytes - kEndBytes;
-    if (std::memcmp(live + end, kept + end, kEndBytes) == 0) return;
-  }
-  std::memcpy(kept, live, static_cast<size_t>(piece.bytes));
 }
 
 void keep_value(paramedic_gate_value& value) {

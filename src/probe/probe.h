@@ -289,15 +289,22 @@ typedef struct {
 } paramedic_stretch_rate;
 
 /* `on` is set when a stretch begins. on_step(optimizer, args, kwargs): a step that is not taken
- * here. on_first(): after the first step of a stretch, on_keep(): after each one, or 0; their
- * exceptions end with them. parameter: a function without arguments that answers the one whose
- * gradient is looked at, or 0. session: its attribute `step` is that of the open step. first_ns,
- * last_ns: when the stretch began, and when its last step ended; own_ns: what the second of its
- * steps took of ours. numbers: a paramedic_numbers. */
+ * here. on_first(): after the first step of a stretch, on_keep(): after each one, or 0; on_due():
+ * something is due in the step that was just opened; their exceptions end with them. parameter: a
+ * function without arguments that answers the one whose gradient is looked at, or 0. session: its
+ * attribute `step` is that of the open step. first_ns, last_ns: when the stretch began, and when
+ * its last step ended; own_ns: what the second of its steps took of ours. numbers: a
+ * paramedic_numbers. random: what is kept after each step while it has a length, and random_step
+ * the step that was open then.
+ *
+ * Each tick_every_ns, and when ask_step is opened, numbers are written, the steps since told_ns
+ * (told_steps of the stretch were before it) are accounted for, and it is asked what is due: what
+ * waits for the budget may be covered by now. */
 typedef struct {
   uint64_t on_step;
   uint64_t on_first;
   uint64_t on_keep;
+  uint64_t on_due;
   uint64_t parameter;
   uint64_t session;
   uint64_t optimizer;
@@ -322,12 +329,19 @@ typedef struct {
   int64_t step;
   int64_t last_step; /* the first step that is none of the stretch */
   int64_t end_ns;    /* nor is one that ends later; of CLOCK_MONOTONIC */
+  int64_t ask_step;
+  int64_t tick_ns;
+  int64_t tick_every_ns;
+  int64_t told_ns;
+  int64_t told_steps;
   int64_t first_ns;
   int64_t last_ns;
   int64_t own_ns;
   int64_t steps;
+  int64_t random_step;
   int64_t line_count;
   int64_t rate_count;
+  paramedic_gate_piece random;
   paramedic_stretch_line lines[PARAMEDIC_STRETCH_LINES];
   paramedic_stretch_rate rates[PARAMEDIC_STRETCH_RATES];
 } paramedic_stretch;

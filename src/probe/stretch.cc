@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "probe/interpreter.h"
+#include "probe/piece.h"
 #include "probe/probe.h"
 
 using paramedic::probe::address_of;
 using paramedic::probe::as_integer;
 using paramedic::probe::attribute;
 using paramedic::probe::Held;
+using paramedic::probe::keep_piece;
 using paramedic::probe::new_reference;
 using paramedic::probe::now_ns;
 using paramedic::probe::object_at;
@@ -19,7 +21,8 @@ using paramedic::probe::this_thread;
 
 namespace {
 
-constexpr int kValues = 6;  // of a gradient; a NaN of the pass is in most units of a layer
+constexpr uint8_t kTraining = 0;  // record::Mode
+constexpr int kValues = 6;        // of a gradient; a NaN of the pass is in most units of a layer
 
 paramedic_stretch* stretch_of(void* capsule) {
   return static_cast<paramedic_stretch*>(PyCapsule_GetPointer(capsule, nullptr));
@@ -32,17 +35,26 @@ bool as_double(void* number, double& value) {
   return false;
 }
 
+paramedic_numbers& numbers_of(const paramedic_stretch& stretch) {
+  return *static_cast<paramedic_numbers*>(object_at(stretch.numbers));
+}
+
+void write_numbers(paramedic_numbers& numbers) {
+  const auto count = static_cast<int32_t>(numbers.count);
+  numbers.count = 0;
+  if (count == 0) return;
+  paramedic_scalars_of_steps(numbers.probe, kTraining, numbers.steps, numbers.ids, numbers.values,
+                             count);
+}
+
 void keep_number(const paramedic_stretch& stretch, int64_t number, double value) {
-  auto& numbers = *static_cast<paramedic_numbers*>(object_at(stretch.numbers));
+  paramedic_numbers& numbers = numbers_of(stretch);
   const int64_t at = numbers.count;
   numbers.steps[at] = stretch.step;
   numbers.ids[at] = static_cast<int32_t>(number);
   numbers.values[at] = value;
   numbers.count = at + 1;
-  if (numbers.count < PARAMEDIC_NUMBERS) return;
-  numbers.count = 0;
-  paramedic_scalars_of_steps(numbers.probe, 0, numbers.steps, numbers.ids, numbers.values,
-                             PARAMEDIC_NUMBERS);
+  if (numbers.count == PARAMEDIC_NUMBERS) write_numbers(numbers);
 }
 
 // The line of the stretch at which `frame` stands; null when it stands elsewhere.
@@ -139,6 +151,22 @@ void call_if(uint64_t function) {
   if (function != 0) Held(PyObject_CallFunctionObjArgs(object_at(function), nullptr));
 }
 
+// A job that is killed loses no more than what came since the last one.
+void tick(paramedic_stretch& stretch) {
+  paramedic_probe* probe = numbers_of(stretch).probe;
+  write_numbers(numbers_of(stretch));
+  const int64_t own_ns = stretch.own_ns * (stretch.steps - stretch.told_steps);
+  paramedic_step_done(probe, stretch.step - 1, stretch.last_ns - stretch.told_ns, own_ns, 0);
+  stretch.told_ns = stretch.last_ns;
+  stretch.told_steps = stretch.steps;
+  stretch.tick_ns = stretch.last_ns + stretch.tick_every_ns;
+  if (paramedic_due(probe, kTraining, stretch.step) != 0) {
+    call_if(stretch.on_due);
+  } else {
+    stretch.ask_step = paramedic_next_due(probe, kTraining, stretch.step);
+  }
+}
+
 bool take_step(paramedic_stretch& stretch, void* const* arguments) {
   const int64_t now = now_ns();
   const bool is_usual = address_of(arguments[0]) == stretch.optimizer && now < stretch.end_ns &&
@@ -153,6 +181,11 @@ bool take_step(paramedic_stretch& stretch, void* const* arguments) {
   if (stretch.timed == 1) stretch.own_ns += now_ns() - now;
   if (stretch.timed > 0) stretch.timed--;
   call_if(stretch.on_keep);
+  if (stretch.random.bytes > 0) {
+    keep_piece(stretch.random);
+    stretch.random_step = stretch.step;
+  }
+  if (now >= stretch.tick_ns || stretch.step >= stretch.ask_step) tick(stretch);
   return true;
 }
 

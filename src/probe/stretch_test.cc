@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "probe/fake_python.h"
 #include "probe/probe.h"
 
@@ -20,18 +21,23 @@ class Stretch : public ::testing::Test {
  protected:
   Stretch() {
     python = FakePython();
-    python.names = {{&usual, "usual"}, {&first, "first"}, {&keep, "keep"}, {&reference, "weight"}};
+    python.names = {{&usual, "usual"},
+                    {&first, "first"},
+                    {&keep, "keep"},
+                    {&reference, "weight"},
+                    {&due, "due"}};
     tell_functions_and_names();
     tell_the_job();
     stretch.on = 1;
     stretch.step = 7;
-    stretch.last_step = 100;
-    stretch.end_ns = std::numeric_limits<int64_t>::max();
+    stretch.last_step = stretch.ask_step = 100;
+    stretch.end_ns = stretch.tick_ns = std::numeric_limits<int64_t>::max();
     stretch.thread = static_cast<uint64_t>(pthread_self());
   }
 
   void tell_functions_and_names() {
     stretch.on_step = address(&usual);
+    stretch.on_due = address(&due);
     stretch.numbers = address(&numbers);
     stretch.session = address(&session);
     stretch.optimizer = address(&optimizer);
@@ -94,6 +100,7 @@ class Stretch : public ::testing::Test {
   std::array<int, 16> addresses{};
   std::array<float, 6> gradient{1, 2, 3, 4, 5, 6};
   float loss = 0.5f;
+  int due = 0;
   int usual = 0, first = 0, keep = 0, reference = 0, session = 0, optimizer = 0, yes = 0, no = 0;
   int code = 0, place = 0, frame = 0, loss_tensor = 0, pass = 0, groups = 0, group = 0, rate = 0;
   int float_type = 0, only_self = 0, no_names = 0, weight = 0, gradient_tensor = 0;
@@ -219,6 +226,74 @@ TEST_F(Stretch, the_first_step_is_told_the_second_timed_and_each_keeps_what_pyth
   EXPECT_TRUE(keeps_loss());
   EXPECT_TRUE(takes_step());
   EXPECT_EQ(stretch.own_ns, own_ns);
+}
+
+TEST_F(Stretch, the_random_state_is_kept_after_each_step) {
+  std::array<char, 8> live{"before"};
+  std::array<char, 8> kept{};
+  stretch.random = {address(live.data()), address(kept.data()), 8};
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(kept, live);
+  EXPECT_EQ(stretch.random_step, stretch.step);
+  live = {"after"};
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(kept, live);
+  live = {"later"};
+  stretch.random.bytes = 0;
+  EXPECT_TRUE(takes_step());
+  EXPECT_NE(kept, live);
+  EXPECT_EQ(stretch.random_step, stretch.step - 1);
+}
+
+TEST_F(Stretch, at_each_tick_numbers_are_written_and_steps_accounted_for) {
+  stretch.parameter = 0;
+  stretch.tick_ns = 0;
+  stretch.tick_every_ns = std::numeric_limits<int64_t>::max() / 2;
+  EXPECT_TRUE(keeps_loss());
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(numbers.count, 0);
+  EXPECT_EQ(stretch.told_steps, 1);
+  EXPECT_EQ(stretch.told_ns, stretch.last_ns);
+  EXPECT_EQ(stretch.tick_ns, stretch.last_ns + stretch.tick_every_ns);
+  EXPECT_TRUE(python.calls.empty());
+  EXPECT_TRUE(keeps_loss());
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(numbers.count, 1);
+  EXPECT_EQ(stretch.told_steps, 1);
+}
+
+TEST_F(Stretch, a_sample_that_is_covered_at_a_tick_is_told_once_its_step_is_open) {
+  // GIVEN a plan of which something is due at each step
+  const TemporaryFolder folder;
+  paramedic_options options{};
+  options.struct_bytes = sizeof options;
+  options.ring_bytes = 1 << 20;
+  options.ring_directory = folder.path().c_str();
+  options.run_id = "test";
+  options.plan = "collection all kind=gradient interval=1 what=stats";
+  options.world_size = 1;
+  options.overhead_budget = 0.01;
+  paramedic_probe* probe = paramedic_probe_open(&options, nullptr, 0);
+  ASSERT_NE(probe, nullptr);
+  numbers.probe = probe;
+  stretch.own_ns = 1000;
+  stretch.parameter = 0;
+  // WHEN a step begins before and after a tick
+  EXPECT_TRUE(takes_step());
+  EXPECT_TRUE(python.calls.empty());
+  stretch.told_ns = stretch.last_ns - 1'000'000'000;
+  stretch.tick_ns = 0;
+  EXPECT_TRUE(takes_step());
+  // THEN the owner is told at the second, and both are accounted for
+  EXPECT_EQ(python.calls, Calls{"due"});
+  EXPECT_EQ(stretch.step, 9);
+  EXPECT_GT(paramedic_overhead_percent(probe), 0);
+  EXPECT_NE(paramedic_due(probe, 0, 9), 0U);
+  // AND so it is when the step is opened that has to be asked for
+  stretch.ask_step = 10;
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(python.calls, Calls{"due"});
+  paramedic_probe_close(probe);
 }
 
 TEST_F(Stretch, numbers_are_written_before_there_is_no_more_room) {

@@ -10,6 +10,9 @@ from test_steps import script
 NOTHING = "collection none kind=all interval=0 steps=1000000000 what=stats\n"
 
 LOOP = """
+    import os
+    from paramedic.adapters.torch import quick
+    quick.TICK_NS = int(os.environ["TICK_NS"])
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
     opt = torch.optim.SGD(net.parameters(), 0.01)
     schedule = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
@@ -38,6 +41,21 @@ for i in range(60):
     opt.step()
 """
 
+NAN_DRAWN = """
+drawn = [torch.rand(1).item() for _ in range(60)]
+torch.manual_seed(0)
+w = nn.Parameter(torch.ones(8))
+opt = torch.optim.SGD([w], 1e-4)
+for i in range(60):
+    x = torch.ones(4, 8)
+    if torch.rand(1).item() == drawn[44]:
+        x = x * -1
+    hidden = torch.sqrt(x * w)  # BORN sqrt
+    opt.zero_grad()
+    hidden.sum().backward()
+    opt.step()
+"""
+
 NAN_BACKWARD = """
 w = nn.Parameter(torch.ones(8))
 opt = torch.optim.SGD([w], 0.01)
@@ -50,10 +68,15 @@ for i in range(60):
 """
 
 
-@pytest.mark.parametrize("plan", [NOTHING, ""])
-def test_each_loss_and_rate_is_recorded(train: Callable[..., Job], plan: str) -> None:
+EACH_STEP = "collection all kind=gradient,weight interval=1 what=stats\n"
+
+
+@pytest.mark.parametrize(
+    ("plan", "tick_ns"), [(NOTHING, 10**8), ("", 10**8), (NOTHING, 1), (EACH_STEP, 1)]
+)
+def test_each_loss_and_rate_is_recorded(train: Callable[..., Job], plan: str, tick_ns: int) -> None:
     # GIVEN a loop whose rate changes at each step, and the type of its numbers at step 40
-    job = train(script(LOOP), plan=plan)
+    job = train(script(LOOP), plan=plan, env={"TICK_NS": str(tick_ns)})
     # WHEN nothing, or something at every tenth step, is due
     told = [line.split() for line in job.stdout.splitlines()]
     # THEN each step has its loss and its rate, in order
@@ -75,6 +98,16 @@ def test_a_nan_at_such_a_step_is_found(train: Callable[..., Job], body: str) -> 
     (event,) = job.ring.of_kind("nan_origin")
     assert event["where"]["line"] == born(source)["line"], event
     assert [e.step for e in job.ring.events if e.kind == "nan_origin"] == [44]
+
+
+def test_a_nan_of_a_number_that_was_drawn_is_found(run: Callable[..., Job]) -> None:
+    # GIVEN a process of its own: of a fork the whole script is repeated, with its seed
+    source = script(NAN_DRAWN)
+    # WHEN the iteration is repeated
+    job = run(source, plan=NOTHING)
+    # THEN it draws the same number, whose state no Python has kept
+    (event,) = job.ring.of_kind("nan_origin")
+    assert event["where"]["line"] == born(source)["line"], event
 
 
 def test_another_optimizer_and_line_are_seen(train: Callable[..., Job]) -> None:

@@ -13,7 +13,7 @@ import ctypes
 import random
 import struct
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.gate import Gate, Value, kept
@@ -30,6 +30,13 @@ _TORCH = struct.Struct(f"=Qi?3xI{_WORDS}I4xf?3xd?7x")
 _TORCH_STATE = struct.Struct(f"=QiiQ{_WORDS}Q8xd8xi4xf?3x")
 _TORCH_MAX_OFFSET = 160  # of the words in a generator of torch
 _TORCH_WORDS_AT = 20
+
+
+class Pieces(Protocol):
+    """A gate, or what else keeps bytes natively."""
+
+    def piece(self, address: int, size: int) -> Optional[memoryview]:
+        """Keeps them from now on; answers where."""
 
 
 class PythonRandom:
@@ -135,7 +142,7 @@ def _same_numpy_state(first: Any, second: Any) -> bool:
 class TorchRandom:
     """A `torch.Generator` of any device."""
 
-    def __init__(self, gate: Optional[Gate], generator: Any) -> None:
+    def __init__(self, gate: Optional[Pieces], generator: Any) -> None:
         self._generator = generator
         self._live: Optional[memoryview] = None
         self._state: Any = None

@@ -79,6 +79,7 @@ class Adapter:
         self.steps.sentinel = nan_origin.quick_sentinel
         quick.keep_random_state = nan_origin.keep_random_state
         quick.wants_random_state = nan_origin.wants_random_state
+        nan_origin.kept_random_state = quick.random_state
         replicas = Replicas(session, source, models, self.origins, definitions)
         quick.next_wanted = replicas.next_wanted
         self.activations = Activations(session, models, definitions)

@@ -17,7 +17,7 @@ import sys
 import warnings
 import weakref
 from time import monotonic, perf_counter_ns
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.loader import Loaders
@@ -74,6 +74,8 @@ class NanOrigin:
         self._random_step = -1
         self._marks = 0
         self._is_marked = False
+        # Set to what answers the state that was kept natively at the start of the open step.
+        self.kept_random_state: Callable[[], Any] = lambda: None
         self._get_random_state = session.torch.default_generator.get_state
         # By optimizer: how many groups it had, and the parameter to look at.
         self._watched: Dict[int, Tuple[int, "weakref.ref[Any]"]] = {}
@@ -81,7 +83,8 @@ class NanOrigin:
         session.on_fork.append(self._watched.clear)
 
     def keep_random_state(self) -> None:
-        """The state at the start of an iteration: 5 KB, about 5 µs, unless recovery keeps it."""
+        """The state at the start of an iteration: 5 KB, about 5 µs, unless recovery keeps it.
+        Called where no native function keeps it (`kept_random_state`)."""
         if self._found or not self._tap.on:
             return
         recovery: Any = sys.modules.get("paramedic.recovery.rewind")
@@ -94,15 +97,17 @@ class NanOrigin:
     def wants_random_state(self, costs_little: bool) -> bool:
         """Whether every step's is wanted, which costs little or more: an alarm was not explained,
         and the next one may be."""
-        if self._is_marked:
+        if self._is_marked or self._found or not self._tap.on:
             return False
         return costs_little or (0 < self._alarms < MAX_ALARMS and not self._found)
 
     def _random_state_now(self) -> Any:
         if self._is_marked:
             return sys.modules["paramedic.recovery.rewind"].rewinder().torch_random_state()
+        if self._random_step == self._session.step:
+            return self._random_state
         # Of another step it is no better than the one there is now.
-        return self._random_state if self._random_step == self._session.step else None
+        return self.kept_random_state()
 
     def loss_alarm(self, spot: Place, frame: Any, value: float) -> None:
         """A loss is not finite; its backward pass has not begun."""

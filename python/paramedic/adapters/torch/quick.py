@@ -19,13 +19,16 @@ from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.stretch import MAX_LINES, MAX_RATES, Stretch
+from paramedic.recovery.random_state import TorchRandom
 
-# What a stretch may keep back from the ring: a job that is killed loses no more than this.
-STRETCH_NS = 100_000_000
-# Where recovery does not keep it, the random state is kept at each step (5 µs): the search for a
-# NaN repeats the iteration, and a batch that was drawn at random is not the same without it. Of
-# shorter steps than these, where it would cost more than 1 %, only at the beginning, when most NaNs
-# are born.
+# What a stretch may keep back from the ring: a job that is killed loses no more than this. And how
+# long it may last.
+TICK_NS = 100_000_000
+STRETCH_NS = 1_000_000_000
+# Where recovery does not keep it, the random state is kept at each step: the search for a NaN
+# repeats the iteration, and a batch that was drawn at random is not the same without it. Where it
+# cannot be kept natively that is 5 µs: of shorter steps than these, which it would cost more than
+# 1 %, only at the beginning, when most NaNs are born.
 RANDOM_STATE_FROM_NS = 500_000
 RANDOM_STATE_STEPS = 2000
 VALUES = 6  # of a gradient, looked at in each step (stretch.cc)
@@ -57,6 +60,7 @@ class Quick:
         # Whether the open step goes this way.
         self.on = False
         self._stretch: Optional[Stretch] = None
+        self._random: Optional[TorchRandom] = None
         self._is_refused = False
         # Lines by their code and the place in it.
         self._lines: Dict[Tuple[int, int], Line] = {}
@@ -75,8 +79,10 @@ class Quick:
         # asked with whether that costs little.
         self.keep_random_state: Callable[[], None] = _nothing
         self.wants_random_state: Callable[[bool], bool] = lambda costs_little: False
-        # Set by the steps: told how many a stretch has taken.
-        self.after_stretch: Callable[[int], None] = lambda steps: None
+        # Set by the steps: told how many a stretch has taken, and up to when all are accounted for.
+        self.after_stretch: Callable[[int, int], None] = lambda steps, told_ns: None
+        # Set by the steps: something is due in the step that was opened in a stretch.
+        self.on_due: Callable[[], None] = _nothing
         # Set by the fingerprints: the first step from the one given on that they have to see.
         self.next_wanted: Callable[[int], int] = lambda step: sys.maxsize
         session.on_fork.append(self._reset)
@@ -102,8 +108,10 @@ class Quick:
         parameter: "Optional[weakref.ref[Any]]",
         rates: List[Any],
         rate_numbers: List[int],
+        told_ns: int,
     ) -> None:
-        """A stretch begins with the step that was just opened."""
+        """A stretch begins with the step that was just opened; those up to `told_ns` are accounted
+        for."""
         session = self._session
         probe, stretch, owner = session.probe, self._native(), optimizer()
         if (
@@ -120,24 +128,39 @@ class Quick:
         state.thread = session.thread
         state.optimizer = id(owner)
         state.step = session.step
-        due = probe.next_due(session.step - 1) - 1
-        state.last_step = min(due, self.next_wanted(session.step))
+        state.ask_step = probe.next_due(session.step)
+        state.last_step = self.next_wanted(session.step)
         self._set_lines(state)
         self._rates = rates
         state.rate_count = len(rates)
         for at, rate in enumerate(rates):
             state.rates[at] = (id(type(rate)), rate, rate_numbers[at])
         self._hold_or_let_go("parameter", parameter)
-        wants_random = self.wants_random_state(
-            self.step_ns >= RANDOM_STATE_FROM_NS or session.step < RANDOM_STATE_STEPS
-        )
-        self._hold_or_let_go("on_keep", self.keep_random_state if wants_random else None)
-        state.steps = state.own_ns = 0
+        self._keep_random_state(stretch)
+        state.steps = state.own_ns = state.told_steps = 0
         state.first_ns = state.last_ns = now = perf_counter_ns()
         state.end_ns = now + STRETCH_NS
+        state.tick_ns, state.tick_every_ns = now + TICK_NS, TICK_NS
+        state.told_ns = told_ns
         # Of the second step it is measured what it takes of ours, for all of them.
         state.timed, state.on = 2, 1
         self.on = True
+
+    def _find_random_state(self, stretch: Stretch) -> None:
+        try:
+            self._random = TorchRandom(stretch, self._session.torch.default_generator)
+        except Exception:
+            # It is asked for.
+            self._random = None
+
+    def _keep_random_state(self, stretch: Stretch) -> None:
+        natively = self._random is not None and self._random.is_native
+        is_long = self.step_ns >= RANDOM_STATE_FROM_NS
+        is_early = self._session.step < RANDOM_STATE_STEPS
+        wanted = self.wants_random_state(natively or is_long or is_early)
+        stretch.keep_piece(wanted and natively)
+        asks = wanted and not natively
+        self._hold_or_let_go("on_keep", self.keep_random_state if asks else None)
 
     def leave(self) -> None:
         """The open step goes the usual way from here on; nothing when it does already."""
@@ -148,8 +171,8 @@ class Quick:
         state.on = 0
         steps = state.steps
         if steps:
-            self.after_stretch(steps)
-            self._session.spent_ns += state.own_ns * steps
+            self.after_stretch(steps, state.told_ns)
+            self._session.spent_ns += state.own_ns * (steps - state.told_steps)
             self.step_ns = (state.last_ns - state.first_ns) / steps
             self._phases.begin_step(state.last_ns)
         for at, rate in enumerate(self._rates):
@@ -160,16 +183,26 @@ class Quick:
     def _native(self) -> Optional[Stretch]:
         if self._stretch is None and not self._is_refused and self.pre_hook is not None:
             try:
-                stretch = Stretch(self._session.torch, self._session, self._first_is_over)
+                stretch = Stretch(self._session.torch, self._session)
                 stretch.hold("on_step", self.usual_step)
+                stretch.hold("on_first", self._first_is_over)
+                stretch.hold("on_due", self.on_due)
             except Exception:
                 # Nothing is lost but some microseconds a step.
                 self._is_refused = True
                 return None
             self._stretch = stretch
+            self._find_random_state(stretch)
             self.loss = stretch.loss
             self.pre_hook.replace(stretch.step)
         return self._stretch
+
+    def random_state(self) -> Any:
+        """That at the start of the open step, as `get_state` has it; None where it was not kept."""
+        if self._stretch is None or self._random is None or not self._random.is_native:
+            return None
+        is_kept = self._stretch.state.random_step == self._session.step
+        return self._random.state() if is_kept else None
 
     def _set_lines(self, state: Any) -> None:
         if self._lines_are_set:

@@ -38,10 +38,8 @@ _MASK = (1 << 64) - 1
 
 def base_interval(step: int) -> int:
     """Every how many steps the grid has a point around `step`: a power of two."""
-    interval = 1
-    while interval < MAX_INTERVAL and interval * DENSE_STEPS <= step // 2:
-        interval *= 2
-    return interval
+    # The smallest power of two of which DENSE_STEPS are more than half the steps so far.
+    return min(MAX_INTERVAL, 1 << (step // 2 // DENSE_STEPS).bit_length())
 
 
 def on_grid(step: int, coarse: int) -> bool:

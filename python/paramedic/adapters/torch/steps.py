@@ -93,6 +93,7 @@ class Steps:
         quick.pre_hook, quick.post_hook = self._pre, self._post
         quick.usual_step = self._before
         quick.after_stretch = self._count_stretch
+        quick.on_due = self._due_in_stretch
         # The optimizer that steps in a stretch.
         self._stretched: Optional[Stepper] = None
         models.optimizers = self.optimizers
@@ -344,11 +345,23 @@ class Steps:
             ]
         parameter = self.sentinel(stepper, optimizer)
         self._stretched = stepper
-        self._quick.begin(stepper.reference, parameter, stepper.rates, stepper.rate_numbers)
+        self._quick.begin(
+            stepper.reference, parameter, stepper.rates, stepper.rate_numbers, self._done_ns
+        )
 
-    def _count_stretch(self, steps: int) -> None:
+    def _count_stretch(self, steps: int, told_ns: int) -> None:
+        self._done_ns = told_ns
         if self._stretched is not None:
             self._stretched.steps += steps
+
+    def _due_in_stretch(self) -> None:
+        self._charged_ns = perf_counter_ns()
+        try:
+            self._quick.leave()
+            self._session.open_step()
+        except Exception as error:
+            self._tap.fail(error)
+        self._charge()
 
     def _reset(self) -> None:
         self._stretched = None

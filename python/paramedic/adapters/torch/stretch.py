@@ -2,14 +2,15 @@
 
 import ctypes
 import sys
-from typing import Any, Callable
+from typing import Any
 
 from paramedic._native import METH_FASTCALL, Native
+from paramedic.recovery.gate import Piece
 
 MAX_LINES, MAX_RATES = 8, 16
 
 _OBJECTS = (
-    *("on_step", "on_first", "on_keep", "parameter", "session", "optimizer"),
+    *("on_step", "on_first", "on_keep", "on_due", "parameter", "session", "optimizer"),
     *("tensor_type", "float32", "none", "yes", "no"),
 )
 # Names of attributes, and of the item of a group that is its learning rate.
@@ -25,8 +26,9 @@ _NAMES = {
     "name_rate": "lr",
 }
 _NUMBERS = (
-    *("on", "timed", "step", "last_step", "end_ns", "first_ns", "last_ns", "own_ns", "steps"),
-    *("line_count", "rate_count"),
+    *("on", "timed", "step", "last_step", "end_ns", "ask_step", "tick_ns"),
+    *("tick_every_ns", "told_ns", "told_steps", "first_ns", "last_ns", "own_ns", "steps"),
+    *("random_step", "line_count", "rate_count"),
 )
 
 
@@ -51,6 +53,7 @@ class State(ctypes.Structure):
         ("numbers", ctypes.c_uint64),
         ("thread", ctypes.c_uint64),
         *((name, ctypes.c_int64) for name in _NUMBERS),
+        ("random", Piece),
         ("lines", Line * MAX_LINES),
         ("rates", Rate * MAX_RATES),
     ]
@@ -59,7 +62,7 @@ class State(ctypes.Structure):
 class Stretch:
     """The structure and its two functions; see probe.h for what each number means."""
 
-    def __init__(self, torch: Any, session: Any, on_first: Callable[[], None]) -> None:
+    def __init__(self, torch: Any, session: Any) -> None:
         """Raises OSError where there can be none."""
         self.state = State()
         self._native = native = Native(self.state)
@@ -74,4 +77,15 @@ class Stretch:
         native.hold("tensor_type", torch.Tensor)
         native.hold("float32", torch.float32)
         native.hold("session", session)
-        native.hold("on_first", on_first)
+        self._piece = Piece()
+
+    def piece(self, address: int, size: int) -> memoryview:
+        """Where `size` bytes at `address` are kept from now on: there is room for one."""
+        kept = ctypes.create_string_buffer(size)
+        self._piece = Piece(address, ctypes.addressof(kept), size)
+        return memoryview(kept).cast("B")
+
+    def keep_piece(self, wanted: bool) -> None:
+        """Whether it is kept after each step of the stretch that begins."""
+        self.state.random = self._piece if wanted else Piece()
+        self.state.random_step = -1
