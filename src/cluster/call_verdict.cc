@@ -309,7 +309,7 @@ class Judge {
     for (const BookedGroup& group : book_.groups()) {
       for (const auto& [rank, booked] : group.ranks) {
         if (!booked.is_known) continue;
-        counts[{group.description, group.members.size()}][rank] = booked.calls.entered();
+        counts[{group.description, group.members.size()}][rank].insert(booked.calls.entered());
       }
     }
     return counts;

@@ -48,8 +48,9 @@ class Circle {
 
 // How many collectives most ranks have entered in their groups of one kind; nothing when there is
 // no majority.
-std::optional<int64_t> usual_count(const std::map<int32_t, int64_t>& counts) {
-  std::map<int64_t, size_t> votes;
+std::optional<std::multiset<int64_t>> usual_counts(
+    const std::map<int32_t, std::multiset<int64_t>>& counts) {
+  std::map<std::multiset<int64_t>, size_t> votes;
   for (const auto& [rank, count] : counts) ++votes[count];
   for (const auto& [count, ranks] : votes) {
     if (counts.size() > kPeersMin && ranks * 2 > counts.size()) return count;
@@ -77,7 +78,7 @@ std::optional<int32_t> unlike_its_peers(const CallCounts& kinds,
                                         const std::vector<int32_t>& candidates) {
   std::set<int32_t> unlike;
   for (const auto& [kind, counts] : kinds) {
-    const auto usual = usual_count(counts);
+    const auto usual = usual_counts(counts);
     if (!usual) continue;
     for (const int32_t rank : candidates) {
       const auto known = counts.find(rank);
@@ -94,7 +95,7 @@ std::optional<int32_t> unlike_its_peers(const Groups& groups,
   for (const auto& [key, group] : groups.all()) {
     for (const auto& [rank, track] : group.tracks) {
       if (!track.is_uncertain) {
-        kinds[{group.description, group.ranks.size()}][rank] = track.entered();
+        kinds[{group.description, group.ranks.size()}][rank].insert(track.entered());
       }
     }
   }

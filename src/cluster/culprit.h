@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,11 @@ struct BlockedCall {
 // wherever it is waited for. Cost: the members of all calls for each rank that alone blocks one.
 std::vector<int32_t> could_free_all(const std::vector<BlockedCall>& calls);
 
-// How many calls each rank has entered in its group of a kind: description and size.
-using CallCounts = std::map<std::pair<std::string, size_t>, std::map<int32_t, int64_t>>;
+// How many calls each rank has entered in its groups of a kind (description and size). It may be in
+// several, as in the pairs of a ring, of which none has its like on another rank: they count as a
+// set.
+using CallCounts =
+    std::map<std::pair<std::string, size_t>, std::map<int32_t, std::multiset<int64_t>>>;
 
 // The one of `candidates` that has made another number of calls in one of its groups than most
 // ranks have in theirs of the same kind (description and size); nothing unless that is one.

@@ -113,6 +113,19 @@ TEST(death, a_job_that_is_ended_from_outside_has_no_death) {
   EXPECT_TRUE(job.found().all().empty());
 }
 
+TEST(death, a_port_that_was_taken_is_told_as_such_with_the_line_that_opened_it) {
+  TestJob job(2);
+  job.exit_raising(0, "DistNetworkError",
+                   "The server socket has failed to listen. port: 31122, name: EADDRINUSE", 13);
+  job.exit_raising(1, "DistStoreError", "Timed out", 13);
+  job.pass(3);
+  const auto found = job.found().of("port_in_use");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 0);
+  EXPECT_EQ(found[0].where->line, 13);
+  EXPECT_EQ(job.found().all().size(), 1U);
+}
+
 TEST(death, want_of_memory_is_told_as_such_alone) {
   TestJob job(2);
   job.exit_raising(0, "RuntimeError", "DefaultCPUAllocator: can't allocate memory", 12);
@@ -139,6 +152,18 @@ TEST(death, a_kill_by_the_kernel_for_want_of_memory_is_known_from_its_count) {
   job.metric("cgroup_oom_kills", 0);
   job.pass(3);
   EXPECT_TRUE(job.found().of("rank_died").empty());
+}
+
+TEST(death, a_kill_for_want_of_memory_at_another_time_is_that_of_another_job) {
+  TestJob job(2);
+  job.metric("cgroup_oom_kills", 4);
+  job.pass(1);
+  job.metric("cgroup_oom_kills", 5);
+  job.pass(20);
+  job.kill(1, SIGKILL);
+  job.pass(3);
+  EXPECT_TRUE(job.found().of("rank_out_of_memory").empty());
+  EXPECT_EQ(job.found().of("rank_died").size(), 1U);
 }
 
 TEST(death, ranks_that_end_well_one_after_another_are_left_alone) {

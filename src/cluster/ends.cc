@@ -104,7 +104,7 @@ RankEnd end_of(const Job& job, const Rank& rank) {
     end.end = End::kVictim;
   } else if (end.signal != 0) {
     end.end = End::kSignal;
-    end.ran_out_of_memory = end.signal == SIGKILL && job.has_oom_kills();
+    end.ran_out_of_memory = end.signal == SIGKILL && job.had_oom_kill_near(end.time_ns);
   } else if (end.exit_code) {
     end.end = *end.exit_code != 0 || !process.closed ? End::kExit : End::kWell;
     // The interpreter ended it properly, but the exception was not told.

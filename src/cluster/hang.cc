@@ -106,8 +106,10 @@ void HangWatch::follow(const Stall& stall) {
   const bool is_the_same = followed.stall.doing == stall.doing;
   followed.stall = stall;
   followed.seen_ns = job().time_ns();
+  for (const Waiter& waiter : stall.waiters) followed.waited.insert(waiter.rank);
   const double waited_s = static_cast<double>(job().time_ns() - stall.since_ns) / kSecondNs;
   if (followed.told_s > 0 && is_the_same && waited_s < kToldAgain * followed.told_s) return;
+  if (has_lost_waiters(followed)) return;
   const auto longest = longest_s_.find(place_of(stall));
   const Judgement judgement = judge(
       {stall.doing, waited_s, stall.is_start, longest == longest_s_.end() ? 0 : longest->second});
@@ -124,6 +126,13 @@ void HangWatch::follow(const Stall& stall) {
   followed.told_s = waited_s;
   has_told_ = true;
   report(std::move(*finding), topic);
+}
+
+bool HangWatch::has_lost_waiters(const Followed& followed) const {
+  return std::any_of(followed.waited.begin(), followed.waited.end(), [&](int32_t number) {
+    const Rank* rank = job().ranks().find(number);
+    return rank == nullptr || rank->is_gone() || rank->exiting;
+  });
 }
 
 bool HangWatch::went_on(const Stall& stall) const {

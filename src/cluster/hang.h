@@ -3,6 +3,7 @@
 // has lasted longer than its patience, and taken back when it goes on after all.
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,14 @@ class HangWatch : public Watch {
   struct Followed {
     Stall stall;
     rules::Finding told;
-    double told_s = 0;    // 0: not told; else how long it lasted then
-    int64_t seen_ns = 0;  // last look at which it was there
+    double told_s = 0;  // 0: not told; else how long it lasted then
+    size_t waiters_told = 0;
+    int64_t seen_ns = 0;       // last look at which it was there
+    std::set<int32_t> waited;  // all that were seen in it
   };
 
+  // Somebody ends the job: what the rest of it looks like says less.
+  [[nodiscard]] bool has_lost_waiters(const Followed& followed) const;
   [[nodiscard]] std::string topic_of(const Stall& stall) const;
   void follow(const Stall& stall);
   void take_back(Followed& followed, const std::string& topic);

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <vector>
+
 #include "cluster/test_job.h"
 
 namespace paramedic::cluster {
@@ -164,6 +169,72 @@ TEST(hang, what_is_called_below_python_is_known_from_the_flight_recorder) {
   ASSERT_EQ(hangs.size(), 1U);
   EXPECT_EQ(hangs[0].rank, 2);
   EXPECT_EQ(hangs[0].where->line, 47);
+}
+
+TEST(hang, a_call_seen_in_python_and_those_below_it_are_matched_by_the_flight_recorders_count) {
+  TestJob job(3);
+  job.enter(0, "broadcast", 22);
+  job.stall(0,
+            {{"/x/site-packages/torch/distributed/distributed_c10d.py", 3151, "broadcast"},
+             {"train.py", 22, "announce"}},
+            {.enqueued = 426, .completed = 425, .operation = "broadcast"});
+  for (const int32_t rank : {1, 2}) {
+    job.stall(rank,
+              {{"/x/site-packages/torch/autograd/graph.py", 800, "_engine_run_backward"},
+               {"train.py", 31, "epoch"}},
+              {.enqueued = 426, .completed = 425, .operation = "all_reduce"});
+  }
+  for (int32_t rank = 0; rank < 3; ++rank) job.process(rank).last_step = 12;
+  job.pass(10);
+  const auto hangs = job.found().of("hang_missing_rank");
+  ASSERT_EQ(hangs.size(), 1U);
+  EXPECT_EQ(hangs[0].rank, 0);
+  EXPECT_EQ(hangs[0].where->line, 22);
+  EXPECT_NE(hangs[0].message.find("while ranks 1 and 2 wait in all_reduce (train.py:31)"),
+            std::string::npos)
+      << hangs[0].message;
+  // AND it stays so while the launcher ends one rank after the other
+  job.kill(1, SIGTERM);
+  job.kill(2, SIGTERM);
+  job.pass(30);
+  EXPECT_EQ(job.found().of("hang_missing_rank")[0].message, hangs[0].message);
+  EXPECT_TRUE(job.found().of("hang_all_ranks").empty());
+}
+
+TEST(hang, a_barrier_that_the_flight_recorder_does_not_know_is_not_taken_for_one_that_all_entered) {
+  TestJob job(3);
+  job.all_reduce_on_all(3);
+  for (const int32_t rank : {0, 2}) {
+    job.enter(rank, "monitored_barrier", 46);
+    job.stall(rank,
+              {{"/x/site-packages/torch/distributed/distributed_c10d.py", 4900, "barrier"},
+               {"train.py", 46, "main"}},
+              {.enqueued = 3, .completed = 3});
+  }
+  job.stall(1, {{"train.py", 16, "__enter__"}}, {.enqueued = 3, .completed = 3});
+  job.process(1).wait = "hrtimer_nanosleep";
+  job.pass(10);
+  const auto hangs = job.found().of("hang_missing_rank");
+  ASSERT_EQ(hangs.size(), 1U);
+  EXPECT_EQ(hangs[0].rank, 1);
+  EXPECT_EQ(hangs[0].where->line, 16);
+}
+
+TEST(hang, a_circle_of_pairs_in_a_ring_accuses_nobody) {
+  TestJob job(4);
+  std::vector<TestJob::Group> pairs;
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    const int32_t next = (rank + 1) % 4;
+    pairs.push_back(
+        job.group("pair" + std::to_string(rank), {std::min(rank, next), std::max(rank, next)}));
+  }
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    job.enter(rank, "all_reduce", 17, pairs[static_cast<size_t>((rank + 3) % 4)]);
+  }
+  job.pass(10);
+  EXPECT_TRUE(job.found().of("hang_missing_rank").empty());
+  ASSERT_EQ(job.found().of("hang_all_ranks").size(), 1U);
+  EXPECT_EQ(job.found().of("hang_all_ranks")[0].rank, std::nullopt);
 }
 
 TEST(hang, all_in_one_call_that_does_not_end_accuses_nobody) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "cluster/test_job.h"
 
 namespace paramedic::cluster {
@@ -62,6 +64,34 @@ TEST(mismatch, another_root_is_one_and_of_two_ranks_nobody_is_accused) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].rank, std::nullopt);
   EXPECT_NE(found[0].message.find("no side has the majority"), std::string::npos);
+}
+
+void call(TestJob& job, int32_t rank, const std::string& operation, int32_t line) {
+  job.enter(rank, operation, line);
+  job.leave(rank);
+}
+
+TEST(mismatch, of_two_ranks_the_one_with_an_extra_forward_pass_is_named_at_its_first_line) {
+  TestJob job(2);
+  const auto forward = [&](int32_t rank, int32_t line) {
+    for (int layer = 0; layer < 2; ++layer) call(job, rank, "all_gather", line);
+  };
+  for (int step = 0; step < 10; ++step) {
+    for (const int32_t rank : {0, 1}) {
+      forward(rank, 21);
+      call(job, rank, "reduce_scatter", 23);
+    }
+  }
+  // WHEN rank 1 runs the model once more, the calls of the next step come to meet it
+  forward(1, 29);
+  forward(0, 21);
+  job.enter(0, "reduce_scatter", 23);
+  job.enter(1, "all_gather", 21);
+  job.pass(1);
+  const auto found = job.found().of("collective_mismatch");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].where->line, 29);
 }
 
 TEST(mismatch, a_rank_whose_rows_were_lost_fits_to_what_is_known) {

@@ -27,6 +27,8 @@ struct StallReport {
     int64_t last_enqueued = -1;
     int64_t last_completed = -1;
     std::string operation;  // of the one that is open; "" when none is
+
+    [[nodiscard]] bool is_open() const { return last_enqueued > last_completed; }
   };
   int64_t time_ns = 0;
   int64_t since_ns = 0;

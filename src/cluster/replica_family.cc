@@ -203,12 +203,16 @@ bool ReplicaFamily::share_gradients(const Looks& looks, const std::vector<size_t
   return shared * 2 >= all && shared > 0;
 }
 
-bool ReplicaFamily::traffic_covers(const Looks& looks) const {
+uint64_t ReplicaFamily::bytes_of_all() const {
   uint64_t elements = 0;
   for (size_t i = 0; i < tensors_.elements.size(); ++i) {
     if (tensors_.flags[i] != 's') elements += static_cast<uint64_t>(tensors_.elements[i]);
   }
-  const uint64_t needed = std::max<uint64_t>(1, elements * kGradientBytesMin);
+  return std::max<uint64_t>(1, elements * kGradientBytesMin);
+}
+
+bool ReplicaFamily::traffic_covers(const Looks& looks) const {
+  const uint64_t needed = bytes_of_all();
   return std::all_of(looks.begin(), looks.end(),
                      [&](const auto& entry) { return entry.second.traffic_bytes >= needed; });
 }
@@ -234,7 +238,7 @@ bool ReplicaFamily::is_desync(bool last) const {
 bool ReplicaFamily::never_synchronised() const {
   return parting_ && parting_->equal_step >= 0 && parting_->by == PartedBy::kGradients &&
          data_differs_ && !reunited_ && !trained_in_step_ && !same_gradients_ &&
-         !ever_same_gradients_ && traffic_steps_ == 0 && !tensors_.averaging &&
+         !ever_same_gradients_ && !exchanges_all_ && !tensors_.averaging &&
          parted_steps_ >= kNeverSteps;
 }
 

@@ -61,6 +61,8 @@ class ReplicaFamily {
   [[nodiscard]] int64_t buffers_step() const { return buffers_step_; }
   // The ranks send samples to each other.
   void note_routing() { routes_samples_ = true; }
+  // A member has given so many bytes to collectives of all ranks in one step, looked at or not.
+  void note_traffic(uint64_t bytes) { exchanges_all_ = exchanges_all_ || bytes >= bytes_of_all(); }
   // Steps compared so far.
   [[nodiscard]] int64_t compared() const { return compared_; }
 
@@ -78,6 +80,8 @@ class ReplicaFamily {
   // Whether most elements of `tensors` have the same gradient, and one that is not zero.
   [[nodiscard]] bool share_gradients(const Looks& looks, const std::vector<size_t>& tensors) const;
   [[nodiscard]] bool traffic_covers(const Looks& looks) const;
+  // What a rank gives at least to exchange all that are no shards.
+  [[nodiscard]] uint64_t bytes_of_all() const;
 
   ReplicaTensors tensors_;
   std::set<int32_t> members_;
@@ -92,6 +96,7 @@ class ReplicaFamily {
   bool data_differs_ = false;
   bool trained_in_step_ = false;  // equal again after an update by different data
   bool same_gradients_ = false;   // of different weights, of most ranks, or of other tensors
+  bool exchanges_all_ = false;    // a member gave as many bytes in some step
   int64_t traffic_steps_ = 0;     // steps whose traffic is enough for all gradients
   // What speaks against it.
   bool reunited_ = false;  // equal again after a parting: averaged now and then

@@ -28,12 +28,10 @@ using PendingKey = std::pair<std::string, int64_t>;
 class Graph {
  public:
   explicit Graph(const Job& job) : job_(job) {
-    for (const auto& [rank, state] : job.ranks().all()) {
-      const auto waiter = waiter_of(job, rank);
-      if (!waiter) continue;
-      const PendingKey key = key_of(*waiter);
-      calls_[key].waiters.push_back(*waiter);
-      waits_in_.emplace(rank, key);
+    for (const Waiter& waiter : waiters_of(job)) {
+      const PendingKey key = key_of(waiter);
+      calls_[key].waiters.push_back(waiter);
+      waits_in_.emplace(waiter.rank, key);
     }
     for (auto& [key, pending] : calls_) pending.blockers = blockers_of(pending);
   }
@@ -61,6 +59,27 @@ class Graph {
   }
 
  private:
+  // In a group of which a call is known from the flight recorder alone (DDP makes it below Python),
+  // the recorder's count is the one that all waiters have in common.
+  [[nodiscard]] std::vector<Waiter> waiters_of(const Job& job) const {
+    std::vector<Waiter> waiters;
+    std::set<std::string> in_flight;
+    for (const auto& [rank, state] : job.ranks().all()) {
+      auto waiter = waiter_of(job, rank);
+      if (!waiter) continue;
+      if (waiter->from_flight) in_flight.insert(waiter->group);
+      waiters.push_back(std::move(*waiter));
+    }
+    for (Waiter& waiter : waiters) {
+      if (waiter.from_flight || waiter.is_transfer || !in_flight.contains(waiter.group)) continue;
+      const StallReport::Flight* flight = flight_of(waiter.rank, waiter.group);
+      if (flight == nullptr || !flight->is_open()) continue;
+      waiter.number = flight->last_enqueued;
+      waiter.from_flight = true;
+    }
+    return waiters;
+  }
+
   static PendingKey key_of(const Waiter& waiter) {
     // A transfer is a matter of two ranks: each stands alone.
     if (!waiter.is_transfer) return {waiter.group, waiter.number};
@@ -96,9 +115,11 @@ class Graph {
   [[nodiscard]] bool has_come_to(int32_t rank, const Waiter& waiter) const {
     const auto waits = waits_in_.find(rank);
     if (waits != waits_in_.end() && waits->second == key_of(waiter)) return true;
-    if (const auto theirs = enqueued(rank, waiter.group)) {
-      const auto ours = enqueued(waiter.rank, waiter.group);
-      if (ours) return *theirs >= *ours;
+    const StallReport::Flight* theirs = flight_of(rank, waiter.group);
+    const StallReport::Flight* ours = flight_of(waiter.rank, waiter.group);
+    // A call that the recorder does not know (monitored_barrier) leaves none open.
+    if (theirs != nullptr && ours != nullptr && ours->is_open()) {
+      return theirs->last_enqueued >= ours->last_enqueued;
     }
     if (waiter.from_flight) return false;
     const Group* group = job_.groups().find(waiter.group, waiter.rank);
@@ -108,14 +129,13 @@ class Graph {
            (track->second.is_uncertain || track->second.entered() > waiter.number);
   }
 
-  // How many collectives the flight recorder of a rank that stalls has seen in the group.
-  [[nodiscard]] std::optional<int64_t> enqueued(int32_t rank, const std::string& group) const {
+  // What the flight recorder of a rank that stalls has seen in the group; null when nothing.
+  [[nodiscard]] const StallReport::Flight* flight_of(int32_t rank, const std::string& group) const {
     const Rank* state = job_.ranks().find(rank);
-    if (state == nullptr || state->stalled() == nullptr) return std::nullopt;
+    if (state == nullptr || state->stalled() == nullptr) return nullptr;
     const auto& flights = state->stalled()->flight;
     const auto flight = flights.find(group);
-    if (flight == flights.end() || flight->second.last_enqueued < 0) return std::nullopt;
-    return flight->second.last_enqueued;
+    return flight == flights.end() || flight->second.last_enqueued < 0 ? nullptr : &flight->second;
   }
 
   const Job& job_;

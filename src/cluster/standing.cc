@@ -74,7 +74,7 @@ std::optional<Waiter> from_report(const Job& job, const Rank& rank, const StallR
 std::optional<Waiter> from_flight(const Rank& rank, const StallReport& report) {
   if (!stands_in_framework(report)) return std::nullopt;
   for (const auto& [name, flight] : report.flight) {
-    if (flight.last_enqueued <= flight.last_completed) continue;
+    if (!flight.is_open()) continue;
     Waiter waiter;
     waiter.rank = rank.process.rank;
     waiter.group = name;

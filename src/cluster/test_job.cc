@@ -87,6 +87,9 @@ void TestJob::stall(int32_t rank, const std::vector<store::CallSite>& stack, Sta
     json["flight"]["0"] = {{"last_enqueued", stalled.enqueued},
                            {"last_completed", stalled.completed},
                            {"open", nullptr}};
+    if (!stalled.operation.empty()) {
+      json["flight"]["0"]["open"] = {{"operation", stalled.operation}};
+    }
   }
   stalled_[rank] = json;
   event(rank, "stalled", json);

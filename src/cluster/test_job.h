@@ -20,6 +20,7 @@ class TestJob {
     int64_t torch_calls = 0;
     int64_t enqueued = -1;  // of the default group, in the flight recorder
     int64_t completed = -1;
+    std::string operation{};  // of the open one
   };
 
   explicit TestJob(int32_t ranks);

@@ -114,9 +114,13 @@ class ParametersDesync : public Watch {
       for (const auto& family : families_) family->note_routing();
       return;
     }
-    auto& [step, bytes] = ranks_[row.origin.rank].traffic;
+    Rank& rank = ranks_[row.origin.rank];
+    auto& [step, bytes] = rank.traffic;
     if (std::exchange(step, row.origin.step) != row.origin.step) bytes = 0;
     bytes += row.bytes;
+    for (const auto& [optimizer, family] : rank.families) {
+      if (family != nullptr) family->note_traffic(bytes);
+    }
   }
 
   void tick(const Moment&) override { judge(false); }

@@ -1,13 +1,64 @@
-// The port at which the ranks shall meet belongs to somebody else.
+// The port at which the ranks shall meet belongs to somebody else: as the settings show before they
+// meet, or as the rank says that could not open it.
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cluster/hang.h"
 #include "cluster/lint/lint_watch.h"
 
 namespace paramedic::cluster {
 namespace {
 
+// torch's store, and what the C library calls it (gRPC, Python).
+bool is_of_taken_port(const std::string& message) {
+  constexpr std::array<std::string_view, 3> kWords{"EADDRINUSE", "address already in use",
+                                                   "Address already in use"};
+  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
+    return message.find(word) != std::string::npos;
+  });
+}
+
 class PortInUse : public LintWatch {
  public:
   explicit PortInUse(Reporter& reporter) : LintWatch(reporter, "port_in_use") {}
+
+  void tick(const Moment& moment) override {
+    LintWatch::tick(moment);
+    look_at_ends();
+  }
+  void finish() override {
+    LintWatch::finish();
+    look_at_ends();
+  }
+
+ private:
+  // A port that is chosen within the script is in no setting.
+  void look_at_ends() {
+    if (told_end_ || job().ranks().all().size() < 2) return;
+    for (const auto& [number, rank] : job().ranks().all()) {
+      if (!rank.exiting || !is_of_taken_port(rank.exiting->message)) continue;
+      told_end_ = true;
+      rules::Finding finding;
+      finding.severity = rules::Severity::kError;
+      finding.rank = number;
+      finding.confidence = 0.95;
+      finding.where = where_of(rank.exiting->where);
+      const std::string& message = rank.exiting->message;
+      finding.message = fmt::format("rank {} could not open its port: {}: {}", number,
+                                    rank.exiting->type, message.substr(0, message.find('\n')));
+      finding.evidence.emplace_back("the exception that ended it");
+      report(std::move(finding), "end");
+      return;
+    }
+  }
+
+  bool told_end_ = false;
 };
 
 }  // namespace
@@ -18,7 +69,8 @@ WatchEntry port_in_use_watch() {
            "The port of the rendezvous is taken",
            "A process that is neither a rank of the job nor its launcher listens on MASTER_PORT "
            "(or on the port of a static rendezvous of torchrun), as /proc/net/tcp has it: rank 0 "
-           "cannot open its store there, and the others may connect to a stranger.",
+           "cannot open its store there, and the others may connect to a stranger. Or a rank has "
+           "ended with the error that the address is in use.",
            "choose another port, or end the process that holds it (often a job that was not quite "
            "ended)",
            {}},

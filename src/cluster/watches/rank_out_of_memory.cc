@@ -35,7 +35,7 @@ class RankOutOfMemory : public Watch {
       finding.message = fmt::format(
           "rank {} (pid {}) was killed by signal 9 while the kernel killed for want of memory",
           death->rank, rank.process.pid);
-      finding.evidence.emplace_back("oom_kill of the control group has grown during the run");
+      finding.evidence.emplace_back("oom_kill of the control group grew at that time");
     } else {
       finding.confidence = 0.95;
       const std::string& message = rank.exiting->message;
@@ -58,7 +58,7 @@ WatchEntry rank_out_of_memory_watch() {
        rules::Severity::kError,
        "A rank has run out of memory and the others have not",
        "A rank has ended with MemoryError or OutOfMemoryError, or by SIGKILL while the kernel's "
-       "count of kills for want of memory grew in the job's control group.",
+       "count of kills for want of memory grew in the job's control group within 8 s of it.",
        "compare the sizes of this rank's batches with the others'; raise its limit (ulimit -v, "
        "the control group's memory.max), or use smaller batches",
        {}},
