@@ -30,8 +30,10 @@ struct Event {
   Level level = Level::kNone;
   // What the job was doing, by the log lines before.
   Stage doing = Stage::kUnknown;
+  bool doing_is_hint = false;  // a bar or a sentence said so, no line of the job's own
   int64_t step = -1;
   bool went_on = false;  // the job made progress afterwards
+  bool is_told = false;  // a sentence names the exception: who wrote it had caught it
 };
 
 struct Timeline {
@@ -40,6 +42,7 @@ struct Timeline {
   int64_t last_step = -1;
   int64_t checkpoint_step = -1;  // the last step known to be saved
   Stage doing = Stage::kUnknown;
+  bool doing_is_hint = false;
   bool made_progress = false;
   bool progress_as_error = false;  // lines of the error level told of progress alone
   bool finished = false;           // the job says that it is done

@@ -68,6 +68,7 @@ void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
     const bool is_hint = rule.telling == Telling::kHint;
     if (!is_hint || timeline.doing == Stage::kUnknown) {
       timeline.doing = within ? Stage::kValidate : rule.stage;
+      timeline.doing_is_hint = is_hint;
     }
     trained_ = trained_ || rule.stage == Stage::kTrain;
     break;

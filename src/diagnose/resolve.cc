@@ -78,7 +78,7 @@ void settle_chains(std::vector<Event>& events) {
   LoneLines lone;
   for (size_t i = 0; i < events.size(); ++i) {
     Event& event = events[i];
-    if (!event.exception) continue;
+    if (!event.exception || event.is_told) continue;
     const auto [known, is_new] = cause_of_writer.try_emplace({event.file, event.writer}, i);
     Event& cause = events[known->second];
     const Link link = event.exception->link;
@@ -142,6 +142,7 @@ double score_of(const Event& event) {
   }
   if (event.level == Level::kWarning || event.level == Level::kInfo) score -= 6;
   if (event.went_on && score < 30) score -= 14;
+  if (event.is_told) score -= 8;
   return score;
 }
 
@@ -175,8 +176,9 @@ size_t representative(const std::vector<Event>& events, const std::vector<size_t
   for (const size_t index : order) {
     const Event& event = events[index];
     if (score_of(event) < score_of(first)) break;
-    const bool better = event.exception && event.exception->has_header &&
-                        event.file == first.file && event.writer == first.writer &&
+    const bool has_stack =
+        event.exception && (event.exception->has_header || event.exception->frames.size() > 1);
+    const bool better = has_stack && event.file == first.file && event.writer == first.writer &&
                         category_of(event) == category_of(first);
     if (better && category_of(event) != Category::kUnknown) return index;
   }
@@ -188,7 +190,7 @@ double confidence_of(const Event& event) {
   double confidence = kOfTier[static_cast<size_t>(tier_of(event))];
   if (event.role != Role::kRoot) confidence = 0.4;
   if (event.signature != nullptr && event.signature->weight == Weight::kSymptom) confidence *= 0.8;
-  if (event.went_on) confidence *= 0.5;
+  if (event.went_on || event.is_told) confidence *= 0.5;
   return confidence;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "diagnose/sentence.h"
 #include "diagnose/text.h"
 
 namespace paramedic::diagnose {
@@ -83,9 +84,10 @@ void Scanner::handle(const RawLine& raw) {
   if (prefixed.text.empty()) return;
   const bool is_stamped = prefixed.level != Level::kNone || !std::isnan(prefixed.time_s);
   const LogLine line = {prefixed.text, raw.number, raw.offset, is_stamped};
-  if (writer.parser.open()) --open_;
-  const bool taken = writer.parser.feed(line);
-  if (writer.parser.open()) ++open_;
+  if (const std::vector<std::string> lines = unfold(line.text); !lines.empty()) {
+    return add_unfolded(lines, line, name, writer);
+  }
+  const bool taken = feed(writer, line);
   // What a progress bar said before a traceback began on its line.
   if (const size_t at = line.text.find(kTracebackHeader); at != std::string_view::npos && at > 0) {
     progress_.read(line.text.substr(0, at), timeline_);
@@ -99,7 +101,52 @@ void Scanner::handle(const RawLine& raw) {
     add_line(*signature, line, prefixed, name, writer);
   } else if (prefixed.level == Level::kError && tells_of_progress(line.text)) {
     timeline_.progress_as_error = true;
+  } else {
+    add_told(line, prefixed, name, writer);
   }
+}
+
+bool Scanner::feed(Writer& writer, const LogLine& line) {
+  if (writer.parser.open()) --open_;
+  const bool taken = writer.parser.feed(line);
+  if (writer.parser.open()) ++open_;
+  return taken;
+}
+
+// A traceback on one line is whole: what stands before and behind it is not of it.
+void Scanner::add_unfolded(const std::vector<std::string>& lines, const LogLine& line,
+                           const std::string& name, Writer& writer) {
+  const auto finish = [&] {
+    if (writer.parser.open()) --open_;
+    writer.parser.finish();
+    drain(name, writer);
+  };
+  finish();
+  for (const std::string& text : lines) {
+    feed(writer, {text, line.number, line.offset, line.is_stamped});
+  }
+  finish();
+}
+
+void Scanner::add_told(const LogLine& line, const Prefixed& prefixed, const std::string& name,
+                       const Writer& writer) {
+  std::optional<Exception> told = exception_in(line.text);
+  if (!told) return;
+  const Signature* signature = catalog_.classify(*told);
+  // A type that nobody knows may be any word.
+  if (signature == nullptr || signature->role != Role::kRoot) return;
+  Event event;
+  event.signature = signature;
+  event.is_told = true;
+  event.text = (told->type + ": " + told->message).substr(0, kTextMax);
+  event.line = told->line = line.number;
+  event.offset = told->offset = line.offset;
+  event.exception = std::move(told);
+  event.rank = writer.rank;
+  event.writer = name;
+  event.time_s = prefixed.time_s;
+  event.level = prefixed.level;
+  add(std::move(event));
 }
 
 void Scanner::drain(const std::string& name, Writer& writer) {
@@ -163,6 +210,7 @@ void Scanner::add_line(const Signature& signature, const LogLine& line, const Pr
 void Scanner::add(Event event) {
   event.file = timeline_.files.size() - 1;
   event.doing = timeline_.doing;
+  event.doing_is_hint = timeline_.doing_is_hint;
   event.step = timeline_.last_step;
   // The first ones of a kind tell the most; the rest of a flood is only counted.
   const std::string& kind =

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "diagnose/event.h"
 #include "diagnose/gate.h"
@@ -43,6 +44,12 @@ class Scanner {
   static constexpr int kFollow = 64;
 
   void handle(const RawLine& raw);
+  // True when the line is part of a traceback.
+  bool feed(Writer& writer, const LogLine& line);
+  void add_unfolded(const std::vector<std::string>& lines, const LogLine& line,
+                    const std::string& name, Writer& writer);
+  void add_told(const LogLine& line, const Prefixed& prefixed, const std::string& name,
+                const Writer& writer);
   void drain(const std::string& name, Writer& writer);
   void add_exception(Exception exception, const std::string& name, const Writer& writer);
   void add_dump(Exception dump, const std::string& name);

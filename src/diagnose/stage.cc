@@ -67,39 +67,14 @@ Stage stage_of_sequence(const std::string& text) {
   return sequence <= kSetupMax ? Stage::kDistributed : Stage::kTrain;
 }
 
-// "XGBoostModel training failed": the message says itself what was going on.
-Stage stage_of_words(const std::string& text) {
-  static const RE2 kFailed(
-      R"((?i)\b(?:(train(?:ing)?)|(validation)|(evaluation|inference|prediction)|(export)|)"
-      R"((checkpoint(?:ing)?))\s+(?:has |was )?(?:failed|crashed|aborted|interrupted)\b)");
-  std::string train, validate, evaluate, exporting, checkpoint;
-  if (!RE2::PartialMatch(text, kFailed, &train, &validate, &evaluate, &exporting, &checkpoint)) {
-    return Stage::kUnknown;
-  }
-  if (!train.empty()) return Stage::kTrain;
-  if (!validate.empty()) return Stage::kValidate;
-  if (!evaluate.empty()) return Stage::kEvaluate;
-  return exporting.empty() ? Stage::kCheckpoint : Stage::kExport;
-}
-
-// What a failure was applied to: a node of TensorFlow's graph, a file of samples.
-Stage stage_of_object(const std::string& text) {
-  static const RE2 kSaved(R"(\bsave(?:_\d+)?/(?:Assign|Restore|Save)|\bRestoreV2\b|\bSaveV2\b)"
-                          R"(|\.tempstate|variables_temp|\.ckpt\b)");
-  static const RE2 kRead(
-      R"([Cc]orrupted record|IteratorGetNext|ReaderRead|TFRecord|Parse(?:Single)?Example)"
-      R"(|Decode(?:Jpeg|Png|Image)\b|(?i:\.(?:tfrecords?|record|csv|tsv|parquet|jsonl|jpe?g|png)"
-      R"(|bmp|tiff?|wav|flac|lst|np[yz])\b))");
-  if (RE2::PartialMatch(text, kSaved)) return Stage::kCheckpoint;
-  return RE2::PartialMatch(text, kRead) ? Stage::kData : Stage::kUnknown;
-}
-
-// What the failure is about: a checkpoint that is not there, an image that cannot be read.
-Stage stage_of_text(const Catalog& catalog, const std::string& text) {
+// What the failure says itself ("training failed") or is about: a node of a graph, a checkpoint
+// that is not there, an image that cannot be read.
+StageFound stage_of_text(const Catalog& catalog, const Event& event) {
+  const std::string text = event.exception ? subject_of(*event.exception) : event.text;
   for (const StageRule& rule : catalog.stages()) {
-    if (rule.text && RE2::PartialMatch(text, *rule.text)) return rule.stage;
+    if (rule.text && RE2::PartialMatch(text, *rule.text)) return {rule.stage, rule.telling};
   }
-  return Stage::kUnknown;
+  return {};
 }
 
 // What happens inside a phase and still belongs to it. A forward pass inside the validation is
@@ -208,6 +183,7 @@ Stage usual_stage(const Event& event) {
     case Category::kLossNan:
     case Category::kGpuOutOfMemory:
     case Category::kCudaDeviceAssert:
+    case Category::kCudaLibraryError:
     case Category::kCollectiveMismatch:
     case Category::kCollectiveFailure:
       return Stage::kTrain;
@@ -313,20 +289,18 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   const bool is_in_training = found.stage == Stage::kTrain && found.telling == Telling::kSetting;
   if (is_in_training && event.doing == Stage::kValidate) return Stage::kValidate;
   if (found.telling > Telling::kHint) return found.stage;
-  if (const Stage of_words = stage_of_words(event.text); of_words != Stage::kUnknown) {
-    return of_words;
-  }
-  const Stage of_object = stage_of_object(event.exception ? event.exception->message : event.text);
-  if (of_object != Stage::kUnknown) return of_object;
+  const StageFound of_text = stage_of_text(catalog, event);
+  if (of_text.telling > Telling::kHint) return of_text.stage;
   const Stage of_collective = stage_of_sequence(event.text);
   if (of_collective != Stage::kUnknown) return of_collective;
   // A job goes on from its preparations to its work: the later of what both tell.
   const bool is_hint = found.telling == Telling::kHint;
   if (is_hint && is_preparation(event.doing) && !is_preparation(found.stage)) return found.stage;
-  if (event.doing != Stage::kUnknown) return event.doing;
+  const bool is_known = event.doing != Stage::kUnknown;
+  if (is_known && !event.doing_is_hint) return event.doing;
   if (is_hint) return found.stage;
-  const Stage of_text = stage_of_text(catalog, event.text);
-  return of_text != Stage::kUnknown ? of_text : usual_stage(event);
+  if (is_known && of_text.telling == Telling::kNothing) return event.doing;
+  return of_text.telling == Telling::kHint ? of_text.stage : usual_stage(event);
 }
 
 }  // namespace paramedic::diagnose

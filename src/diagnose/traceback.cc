@@ -274,6 +274,9 @@ bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   if (text.starts_with("| ")) text = trim_left(text.substr(1));   // in an exception group
   if (text.starts_with("E  ")) text = trim_left(text.substr(1));  // pytest
   if (text.starts_with("*** ")) text = text.substr(4);            // pdb
+  // A report's marks around it.
+  while (text.starts_with('*') || text.starts_with('`')) text.remove_prefix(1);
+  while (text.ends_with('`')) text.remove_suffix(1);
   // JAX tells twice what was raised.
   constexpr std::string_view kFiltered = "FilteredStackTrace: ";
   if (const size_t at = text.substr(0, kPartMax).find(kFiltered); at != std::string_view::npos) {
