@@ -99,6 +99,50 @@ program(
     """,
 )
 program(
+    "guards_are_asked_again_alone",
+    """
+    asked = []
+    class Fits:
+        __match_args__ = ("value",)
+        def __init__(self, value):
+            self.value = value
+    def subject(value):
+        asked.append(("subject", value))
+        return Fits(value) if value else None
+    def f(value):
+        match subject(value):
+            case Fits(0) | Fits(1) if asked.append("first"):
+                return "never"
+            case Fits(0) | Fits(1) if flaky() > value and not asked.append("second"):
+                return "small"
+            case Fits(x) if (
+                flaky() == x
+            ):
+                for i in range(2):
+                    x += flaky()
+                return x
+            case None if flaky() and asked.append("none") is None:
+                return "none"
+            case _:
+                pass
+        return "other"
+    async def g(value):
+        match value, *[flaky()]:
+            case [x, _, *_] if flaky() and x:
+                return x
+        return "no"
+    def run(coroutine):
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value
+    result = [f(value) for value in (0, 1, 5)], run(g(3)), run(g(0)), asked
+    match f(1):
+        case str() as text if flaky() and text:
+            result = *result, text
+    """,
+)
+program(
     "with_stays_open",
     """
     log = []

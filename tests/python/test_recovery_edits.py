@@ -47,6 +47,30 @@ def test_a_variable_that_the_edit_adds_further_up_has_its_value(tmp_path: Path) 
     assert ended["result"] == -8 and not decider.reasons and len(ended["log"]) == 4
 
 
+@pytest.mark.parametrize("guard", [" if x and 10 // x > 1", ""], ids=["another", "none"])
+def test_an_edited_guard_is_asked_without_evaluating_its_subject_again(
+    tmp_path: Path, guard: str
+) -> None:
+    source = """
+    asked = []
+    def subject(value):
+        asked.append(value)
+        return value
+    def f(value):
+        match subject(value):
+            case str() if asked.append("guard"):
+                return "never"
+            case int(x) if 10 // x > 1:
+                return "large"
+            case _:
+                return "small"
+    result = [f(0), f(2)]
+    """
+    ended, decider = edited(tmp_path, source, source.replace(" if 10 // x > 1", guard))
+    assert ended["result"] == ["small" if guard else "large", "large"] and not decider.reasons
+    assert ended["asked"] == [0, 2] and len(decider.crashes) == 1
+
+
 def test_an_edited_callee_that_has_returned_is_called_again(tmp_path: Path) -> None:
     source = """
     calls = []

@@ -35,7 +35,7 @@ from paramedic.recovery.source import (
 )
 from paramedic.recovery.stack import Standing, regions_of
 from paramedic.recovery.training import is_training_call, loop_id, steppers, trains
-from paramedic.recovery.transform import JUMP, RESULT
+from paramedic.recovery.transform import JUMP, RESULT, SUBJECT
 
 
 @dataclass
@@ -121,7 +121,8 @@ class Plan:
             iterators.revive(self.standing, self.kept, hidden, error)
         for name in _needed(self.kept, self.target):
             value = hidden.get(name)
-            if value is not None or (name == RESULT and name in hidden):
+            is_any = name == RESULT or name.startswith(SUBJECT)
+            if value is not None or (is_any and name in hidden):
                 found[self.renamed.get(name, name)] = value
         found.update(_handled_exceptions(self.kept, self.standing, error, self.renamed))
         if self.target.instead == "return":
@@ -147,6 +148,8 @@ def _needed(path: Path, target: Target) -> List[str]:
         if below.name == "finalbody":
             found += [RESULT, f"{JUMP}{number_of(step.statement)}"]
     last = path[-1].statement
+    if target.instead == "case":
+        found.append(f"{SUBJECT}{number_of(last)}")
     if isinstance(last, LOOPS) and target.instead != "header":
         found = [name for name in found if name != f".i{number_of(last)}"]
     return found
@@ -264,6 +267,9 @@ def _in_version(
     if instead is None and not moved.changed and path is standing.path and standing.at_header():
         instead = "header"
     target = Target(moved.path, instead)
+    case = standing.case() if path is standing.path and not moved.changed else None
+    if instead is None and case is not None:
+        target = Target(moved.path, "case", case)
     return Plan(
         standing,
         runtime,
@@ -280,10 +286,10 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
     found: Dict[str, str] = {}
     pairs = list(moved.pairs)
     last: Any = path[-1].statement
-    if isinstance(last, LOOPS) and type(last) is type(moved.path[-1].statement):
+    if isinstance(last, (*LOOPS, ast.Match)) and type(last) is type(moved.path[-1].statement):
         pairs.append((last, moved.path[-1].statement))
     for old, new in pairs:
-        for prefix in (".i", ".w", PENDING, JUMP):
+        for prefix in (".i", ".w", PENDING, JUMP, SUBJECT):
             if hasattr(old, "slot") and hasattr(new, "slot"):
                 found[f"{prefix}{number_of(old)}"] = f"{prefix}{number_of(new)}"
         for one, other in zip(getattr(old, "handlers", ()), getattr(new, "handlers", ())):

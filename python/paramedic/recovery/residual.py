@@ -43,7 +43,9 @@ class Target:
     """Where and how a function goes on."""
 
     path: Path
-    instead: Optional[str] = None  # None: the statement itself; or continue, return, header, after
+    # None: the statement itself; or continue, return, header, after, case
+    instead: Optional[str] = None
+    case: int = 0  # of a `match`, at which it goes on
 
 
 class Residual:
@@ -68,6 +70,9 @@ class Residual:
             return [ast.Return(self._transform.slot(VALUE))]
         if instead == "after":
             return rest or [ast.Pass()]
+        if instead == "case":
+            matched: Any = step.statement
+            return [*self._transform.match_from(matched, self._target.case), *rest]
         if instead == "header":
             return [*self._header(step.statement), *rest]
         return [*self._transform.statement(step.statement), *rest]
@@ -213,7 +218,7 @@ def code_of(
     """The code of a continuation; kept, since the same repair often comes more than once."""
     steps = tuple((step.name, step.at) for step in target.path)
     shape = (tuple(bound), tuple(sorted(cells)))
-    key = (runtime, function.key, steps, target.instead, *shape)
+    key = (runtime, function.key, steps, target.instead, target.case, *shape)
     code = _compiled.get(key)
     if code is None:
         if len(_compiled) >= MAX_COMPILED:

@@ -350,7 +350,7 @@ def _number(function: Function) -> None:
     """Gives every statement that keeps something in a hidden local its number."""
     number = 0
     for node in own_statements(function.body):
-        if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler)):
+        if isinstance(node, (*LOOPS, *WITHS, ast.Try, ast.ExceptHandler, ast.Match)):
             number += 1
             node.__dict__["slot"] = number
         elif isinstance(node, _SIMPLE):
@@ -359,6 +359,28 @@ def _number(function: Function) -> None:
 
 # These statements hold no others, and are compiled as they stand in the file.
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete, ast.Raise)
+
+
+def binds(tree: ast.Module, names: Any) -> bool:
+    """Whether the file gives one of these names a meaning of its own."""
+    for node in ast.walk(tree):
+        bound = None
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound = node.id
+        elif isinstance(node, ast.arg):
+            bound = node.arg
+        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            bound = node.name
+        elif isinstance(node, ast.alias):
+            bound = node.asname or node.name
+        if bound in names or bound == "*":
+            return True
+    return False
+
+
+def has_guard(node: ast.AST) -> bool:
+    """Whether it is a `match` some `case` of which asks more than whether its pattern fits."""
+    return isinstance(node, ast.Match) and any(one.guard for one in node.cases)
 
 
 def is_whole(node: ast.AST) -> bool:

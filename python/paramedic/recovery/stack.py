@@ -18,6 +18,7 @@ from paramedic.recovery.source import (
     Position,
     begin_of,
     contains,
+    has_guard,
     number_of,
     own_statements,
     path_to,
@@ -66,6 +67,14 @@ class Standing:
     def at_header(self) -> bool:
         """Whether it stands in the iterator of a loop, whose next item can be taken."""
         return self.in_next and isinstance(self.path[-1].statement, LOOPS)
+
+    def case(self) -> Optional[int]:
+        """Which `case` of a `match` it stands in the guard or the pattern of, None in none."""
+        last = self.path[-1].statement
+        if not isinstance(last, ast.Match) or not has_guard(last):
+            return None
+        begun = [one for one in last.cases if begin_of(one.pattern) <= self.place]
+        return len(begun) - 1 if begun else None
 
     def values(self) -> Dict[str, Any]:
         """The frame's locals; a module's hidden ones only."""

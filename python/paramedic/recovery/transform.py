@@ -21,8 +21,10 @@ from paramedic.recovery.source import (
     WITHS,
     Function,
     Source,
+    binds,
     children_of,
     future_flags,
+    has_guard,
     is_whole,
     number_of,
     own_nodes,
@@ -33,6 +35,7 @@ from paramedic.recovery.training import loop_id, steppers, trains
 CONTINUATION = ".k"  # the Leave that ends this frame, None while it lives
 RESULT = ".r"  # what a `return` inside try/finally is about to return
 JUMP = ".j"  # with a try's number: which jump has entered its `finally`
+SUBJECT = ".m"  # with the number of a `match` that has guards: what is matched, until it is
 TOKEN = ".t"  # with a loop's number: the item of a loop that was entered again
 
 
@@ -199,11 +202,12 @@ class Transform:
         return clauses
 
     def _dropped(self, left: Any) -> List[ast.stmt]:
-        """Frees the iterators of loops that an exception has left, as the interpreter would."""
-        loops = [
-            node for node in own_statements(left.body) if isinstance(node, (ast.For, ast.AsyncFor))
+        """Frees what loops and guards held that an exception has left, as the interpreter would."""
+        names = [
+            f"{SUBJECT if isinstance(node, ast.Match) else '.i'}{number_of(node)}"
+            for node in own_statements(left.body)
+            if isinstance(node, (ast.For, ast.AsyncFor)) or has_guard(node)
         ]
-        names = [f".i{number_of(node)}" for node in loops]
         if not names:
             return []
         targets = [self.slot(name, True) for name in names]
@@ -234,10 +238,10 @@ class Transform:
         if isinstance(node, ast.Try):
             return self._try(node)
         if isinstance(node, ast.Match):
-            cases = [
-                ast.match_case(one.pattern, one.guard, self.block(one.body)) for one in node.cases
-            ]
-            return [_with_block(node, cases=cases)]
+            if not has_guard(node):
+                return [self._match(node, node.subject, node.cases)]
+            keep = assign(self.slot(f"{SUBJECT}{number_of(node)}", True), node.subject)
+            return [ast.copy_location(keep, node.subject), *self.match_from(node, 0)]
         if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
             return self._jump(node)
         if self.redeclares and isinstance(node, (ast.Global, ast.Nonlocal)):
@@ -245,6 +249,30 @@ class Transform:
         if isinstance(node, _TRY_STAR):
             return self._only_definitions([node])
         return [node]
+
+    def match_from(self, node: ast.Match, first: int) -> List[ast.stmt]:
+        """A `match` from one of its cases on, of the subject that its hidden local holds.
+
+        A guard that fails can so be asked again, without what came before it. In the branches
+        nobody holds the subject any more, as in the interpreter.
+        """
+        slot = f"{SUBJECT}{number_of(node)}"
+        let_go = assign(self.slot(slot, True), ast.Constant(None))
+        made = self._match(node, self.slot(slot), node.cases[first:], let_go)
+        return [made, assign(self.slot(slot, True), ast.Constant(None))]
+
+    def _match(
+        self, node: ast.Match, subject: ast.expr, cases: List[ast.match_case], *first: ast.stmt
+    ) -> ast.stmt:
+        bodies = [[*first, *self.block(one.body)] for one in cases]
+        made: ast.stmt = _with_block(
+            node,
+            subject=ast.copy_location(subject, node.subject),
+            cases=[
+                ast.match_case(one.pattern, one.guard, body) for one, body in zip(cases, bodies)
+            ],
+        )
+        return made
 
     def _jump(self, node: Any) -> List[ast.stmt]:
         """Inside try/finally a jump is noted, so that a crash in the `finally` can end with it."""
@@ -507,26 +535,9 @@ def _has_own_iter(source: Source) -> bool:
     found: Optional[bool] = source.facts.get("own_iter")
     if found is None:
         mentions = b"iter" in source.text or b"import *" in source.text
-        found = mentions and _binds(source.tree, ("iter", "aiter"))
+        found = mentions and binds(source.tree, ("iter", "aiter"))
         source.facts["own_iter"] = found
     return found
-
-
-def _binds(tree: ast.Module, names: Any) -> bool:
-    """Whether the file gives one of these names a meaning of its own."""
-    for node in ast.walk(tree):
-        bound = None
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound = node.id
-        elif isinstance(node, ast.arg):
-            bound = node.arg
-        elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            bound = node.name
-        elif isinstance(node, ast.alias):
-            bound = node.asname or node.name
-        if bound in names or bound == "*":
-            return True
-    return False
 
 
 def without_lines(tree: ast.Module) -> ast.Module:
