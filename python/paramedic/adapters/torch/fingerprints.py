@@ -19,20 +19,30 @@ class Fingerprints:
 
     def __init__(self, session: Session, definitions: Definitions) -> None:
         self._session = session
-        self._torch = session.torch
+        self._torch = torch = session.torch
         self._definitions = definitions
+        self._plain = (torch.Tensor, torch.nn.Parameter)
         self._shape: List[Any] = []
         self._array: Any = None
         self._words: Any = None
         self._answers: Any = None
 
-    def of(self, tensors: List[Optional[Any]]) -> List[int]:
+    def of(self, tensors: List[Any]) -> List[int]:
         """One number for each tensor; 0 for one that is None, all zero, or cannot be read here."""
         probe = self._session.probe
         if probe is None or not tensors:
             return [0] * len(tensors)
+        plain_types, dense, dtypes = self._plain, self._torch.strided, self._definitions.dtypes
         # Keeps the values of sparse tensors alive during the call.
-        here = [None if tensor is None else self._readable(tensor) for tensor in tensors]
+        here = [
+            tensor
+            if type(tensor) in plain_types
+            and tensor.is_cpu
+            and tensor.layout is dense
+            and tensor.dtype in dtypes
+            else self._readable(tensor)
+            for tensor in tensors
+        ]
         shape = [None if t is None else (t.dtype, t.stride(), t.shape) for t in here]
         if shape != self._shape:
             self._build(here)
@@ -44,11 +54,12 @@ class Fingerprints:
         probe.fingerprint(self._array, len(here), self._answers)
         return list(self._answers)
 
-    def _readable(self, tensor: Any) -> Optional[Any]:
-        tensor = plain(tensor, self._torch)
-        if tensor is None or not tensor.is_cpu:
+    def _readable(self, tensor: Optional[Any]) -> Optional[Any]:
+        """The dense tensor in which it lies."""
+        tensor = None if tensor is None else plain(tensor, self._torch)
+        if tensor is None or not tensor.is_cpu or tensor.dtype not in self._definitions.dtypes:
             return None
-        return tensor if self._definitions.dtype(tensor.dtype) >= 0 else None
+        return tensor
 
     def _build(self, tensors: List[Optional[Any]]) -> None:
         count = len(tensors)

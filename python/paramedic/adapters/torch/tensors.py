@@ -21,7 +21,8 @@ class Definitions:
         self._session = session
         self._numbers: Dict[Tuple[int, str, int, Tuple[int, ...]], int] = {}
         session.on_fork.append(self._numbers.clear)
-        self._dtypes = {
+        # Their numbers.
+        self.dtypes: Dict[Any, int] = {
             getattr(session.torch, name): number
             for name, number in _probe.DTYPES.items()
             if hasattr(session.torch, name)
@@ -29,7 +30,7 @@ class Definitions:
 
     def dtype(self, dtype: Any) -> int:
         """The number of an element type; -1 for those that have no statistics."""
-        return self._dtypes.get(dtype, -1)
+        return self.dtypes.get(dtype, -1)
 
     def number(self, kind: int, name: str, dtype: int, sizes: Tuple[int, ...]) -> int:
         """The number of a tensor; -1 when the directory is full."""
