@@ -9,7 +9,8 @@ repair, in parts), transform (what recovery costs a job that does not crash), on
 pairs of whole processes), snapshots (do they keep within their budget), recovery (a crash repaired
 in place against three ways of starting again; some minutes), collectives (one that is seen against
 one that is not), ranks (what a job of four ranks with DistributedDataParallel takes with and
-without; some minutes), instructions (callgrind; slow, only when named).
+without; some minutes), turns (what a step takes more while the taps are in place, by pairs within
+one process; some minutes), instructions (callgrind; slow, only when named).
 """
 
 import argparse
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import collectives
 import frameworks
 import ranks
+import turns
 from common import JOBS, NOTHING, PARAMEDIC, PROBE, RELEASE, environment, interval
 
 import recovery
@@ -207,6 +209,7 @@ SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
     "recovery": (lambda pairs: recovery.compared(max(1, pairs // 3)), True),
     "collectives": (lambda _: collectives.main(PROBE), True),
     "ranks": (lambda pairs: ranks.main(pairs), True),
+    "turns": (lambda _: turns.main(), True),
     "instructions": (instructions, False),
 }
 
