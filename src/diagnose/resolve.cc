@@ -1,11 +1,13 @@
 #include "diagnose/resolve.h"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "diagnose/collectives.h"
@@ -97,6 +99,34 @@ void settle_chains(std::vector<Event>& events) {
       demote_copies(events, event, lone);
     }
     if (event.exception->frames.empty()) lone[{event.file, event.text}].push_back(i);
+  }
+}
+
+// "Type: message" out of a line, without the marks around a quotation.
+std::string quotation_of(const std::string& text) {
+  static const RE2 kNamed(R"(((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (.*?)["'`.*\s]*$)");
+  std::string type, message;
+  if (!RE2::PartialMatch(text, kNamed, &type, &message)) return {};
+  return fmt::format("{}: {}", last_component(type), message);
+}
+
+// Who reports a failure quotes it before the log: the traceback says more, and what it only
+// follows from is no cause in a sentence either.
+void settle_quotations(std::vector<Event>& events) {
+  const auto has_frames = [](const Event& event) {
+    return event.exception && !event.exception->frames.empty();
+  };
+  std::map<std::tuple<size_t, std::string, std::string>, Role> originals;
+  for (const Event& event : events) {
+    if (!has_frames(event)) continue;
+    originals.try_emplace({event.file, event.writer, quotation_of(event.text)}, event.role);
+  }
+  for (Event& event : events) {
+    if (event.role != Role::kRoot || has_frames(event)) continue;
+    const std::string quotation = quotation_of(event.text);
+    const auto found = originals.find({event.file, event.writer, quotation});
+    if (quotation.empty() || found == originals.end()) continue;
+    event.role = found->second == Role::kRoot ? Role::kConfirmation : found->second;
   }
 }
 
@@ -397,6 +427,7 @@ void add_others(const Catalog& catalog, const Timeline& timeline, const std::vec
 Diagnosis resolve(const Catalog& catalog, Timeline timeline) {
   Diagnosis diagnosis;
   settle_chains(timeline.events);
+  settle_quotations(timeline.events);
   settle_ended_by_launcher(timeline.events);
   const std::vector<size_t> order = by_score(timeline.events);
   // What the job survived, or said before it ended well, is no failure.
