@@ -79,14 +79,17 @@ TEST(mismatch, of_two_ranks_the_one_with_an_extra_forward_pass_is_named_at_its_f
   for (int step = 0; step < 10; ++step) {
     for (const int32_t rank : {0, 1}) {
       forward(rank, 21);
+      forward(rank, 23);  // the backward pass gathers again
       call(job, rank, "reduce_scatter", 23);
     }
   }
   // WHEN rank 1 runs the model once more, the calls of the next step come to meet it
   forward(1, 29);
+  forward(1, 21);
+  job.enter(1, "all_gather", 23);
   forward(0, 21);
+  forward(0, 23);
   job.enter(0, "reduce_scatter", 23);
-  job.enter(1, "all_gather", 21);
   job.pass(1);
   const auto found = job.found().of("collective_mismatch");
   ASSERT_EQ(found.size(), 1U);

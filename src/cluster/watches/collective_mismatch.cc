@@ -22,6 +22,8 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kVotesNs = 3 * kSecondNs;
 // From fewer calls than this a line is not known to be the usual one.
 constexpr size_t kUsualMin = 8;
+// Ranks that make so many calls in a row from the same lines are together.
+constexpr size_t kTogether = 8;
 
 size_t calls_from(const Group& group, const store::CallSite* site, int64_t before) {
   size_t count = 0;
@@ -34,16 +36,18 @@ size_t calls_from(const Group& group, const store::CallSite* site, int64_t befor
 }
 
 // Ranks may part before their calls do: an extra forward pass of a sharded model makes the calls of
-// the next step, from another line. The first call in a row up to `number` that `rank` makes from
-// another line than `other`, where nobody called from that line before and the other's is the usual
-// one; nothing where it is not so.
+// the next step, from another line. The first call up to `number` that `rank` makes from another
+// line than `other` since they went together, where nobody called from that line before and the
+// other's is the usual one; nothing where it is not so.
 std::optional<int64_t> new_line(const Group& group, int64_t number, int32_t rank, int32_t other) {
   const Track& own = group.tracks.at(rank);
   const Track& theirs = group.tracks.at(other);
   std::optional<int64_t> first;
+  size_t together = 0;  // calls in a row from the same line
   for (int64_t i = number; own.at(i) != nullptr && theirs.at(i) != nullptr; --i) {
-    if (own.at(i)->where == theirs.at(i)->where || own.at(i)->where->line <= 0) break;
-    first = i;
+    if (own.at(i)->where->line <= 0 || together == kTogether) break;
+    together = own.at(i)->where == theirs.at(i)->where ? together + 1 : 0;
+    if (together == 0) first = i;
   }
   if (!first || calls_from(group, own.at(*first)->where, *first) > 0) return std::nullopt;
   const bool is_usual = calls_from(group, theirs.at(*first)->where, *first) >= kUsualMin;
