@@ -180,6 +180,8 @@ void PrefixSplitter::learn(std::string_view line) {
 Prefixed PrefixSplitter::split(std::string_view line) {
   Prefixed result;
   result.text = line;
+  // Who quotes a log sets it off by marks: the first line is its writer's like the others.
+  while (result.text.starts_with('`')) result.text.remove_prefix(1);
   bool box = false;
   for (int i = 0; i < kPrefixesMax && !result.text.empty(); ++i) {
     // Cheap to tell: prefixes begin with none of these.

@@ -26,6 +26,11 @@ TEST(Prefix, OfEachKnownLauncherTellsTheRank) {
   EXPECT_EQ(split("[rank3]: ValueError: x").text, "ValueError: x");
 }
 
+TEST(Prefix, StandsBehindTheMarkOfAQuote) {
+  EXPECT_EQ(split("`[rank3]: ValueError: x").rank, 3);
+  EXPECT_EQ(split("`[rank3]: ValueError: x").text, "ValueError: x");
+}
+
 TEST(Prefix, OfARayWorkerNamesTheWriterButNoRank) {
   const Prefixed line = split("(RayTrainWorker pid=77, ip=10.0.0.1) ValueError: x");
   EXPECT_EQ(line.rank, -1);

@@ -87,10 +87,16 @@ std::optional<Exception> exception_in(std::string_view line) {
   static const RE2 kTold(R"((?:^|[^\w.:/'"(-])(?:(except|raise)\s+)?)"
                          R"(((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)))"
                          R"((?:(?:: |：)(\S.*)|\((['"].*)\)))");
+  // Who caught it may keep its type to himself.
+  static const RE2 kUntyped(R"((?:Exception|Error)(?: message| in [\w ]{1,40})?: (\S.*))");
   std::string code, type, message, quoted;
+  Exception told;
+  if (RE2::FullMatch(piece(line), kUntyped, &told.message)) {
+    told.type = "Exception";
+    return told;
+  }
   if (!RE2::PartialMatch(piece(line), kTold, &code, &type, &message, &quoted)) return std::nullopt;
   if (!code.empty()) return std::nullopt;
-  Exception told;
   told.type = std::move(type);
   told.message = quoted.empty() ? std::move(message) : std::move(quoted);
   return told;

@@ -29,6 +29,33 @@ size_t escape_bytes(std::string_view text) {
   return 2;
 }
 
+// A page that shows a log writes some characters as entities, and who copies its source gets them.
+void unescape(std::string& text) {
+  struct Entity {
+    std::string_view name;
+    char meaning;
+  };
+  static constexpr Entity kEntities[] = {{"&quot;", '"'}, {"&lt;", '<'},    {"&gt;", '>'},
+                                         {"&#39;", '\''}, {"&#x27;", '\''}, {"&apos;", '\''},
+                                         {"&amp;", '&'}};
+  size_t to = 0;
+  for (size_t from = 0; from < text.size();) {
+    size_t taken = 1;
+    char meaning = text[from];
+    if (meaning == '&') {
+      for (const Entity& entity : kEntities) {
+        if (text.compare(from, entity.name.size(), entity.name) != 0) continue;
+        taken = entity.name.size();
+        meaning = entity.meaning;
+        break;
+      }
+    }
+    text[to++] = meaning;
+    from += taken;
+  }
+  text.resize(to);
+}
+
 }  // namespace
 
 std::string clean_line(std::string_view raw) {
@@ -47,6 +74,7 @@ std::string clean_line(std::string_view raw) {
     ++i;
   }
   while (!out.empty() && is_space(out.back())) out.pop_back();
+  if (out.find('&') != std::string::npos) unescape(out);
   return is_ascii(out) ? out : valid_utf8(out);
 }
 

@@ -38,9 +38,20 @@ bool named_exception(std::string_view text, std::string& type, std::string& mess
       R"(|DistributionNotFound|VersionConflict|ServiceUnavailable|TooManyRequests|NoSuchKey)"
       R"(|Unsupported|BackendCompilerFailed|NotFound|Forbidden|Unauthorized|ArrowInvalid)"
       R"(|OutOfResources|RemoteDisconnected|NVMLError_\w+)|(?:queue|Queue|_queue)\.(?:Empty|Full))"
-      R"(|(?:std::)?bad_alloc))"
-      R"((?:\(\w+\)| \(see above for traceback\))?(?:: ?(.*))?)");
+      R"(|(?:std::)?bad_alloc|(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:NotMet|NotFound|Exceeded|Mismatch))"
+      R"(|(?:Invalid|Unsupported|Unexpected|Illegal|Missing|Duplicate|Incompatible)[A-Z][a-z]\w*)))"
+      R"((?:\(\w+\)| \(see above for traceback\))?(?: ?: ?(.*))?)");
   return RE2::FullMatch(piece(text), kNamed, &type, &message) && message.find(" at 0x") != 0;
+}
+
+// The marks that set a line off in a report: **bold**, `code`.
+std::string_view without_marks(std::string_view text) {
+  constexpr std::string_view kMarks = "*`";
+  while (!text.empty() && kMarks.find(text.front()) != std::string_view::npos) {
+    text.remove_prefix(1);
+  }
+  while (text.ends_with('`') || text.ends_with("**")) text.remove_suffix(1);
+  return text;
 }
 
 // Any dotted name: only right behind frames, where nothing else can stand.
@@ -274,15 +285,11 @@ bool TracebackParser::start_exception(const LogLine& line, bool loose) {
   if (text.starts_with("| ")) text = trim_left(text.substr(1));   // in an exception group
   if (text.starts_with("E  ")) text = trim_left(text.substr(1));  // pytest
   if (text.starts_with("*** ")) text = text.substr(4);            // pdb
-  // A report's marks around it.
-  while (text.starts_with('*') || text.starts_with('`')) text.remove_prefix(1);
-  while (text.ends_with('`')) text.remove_suffix(1);
+  text = without_marks(text);
   // JAX tells twice what was raised.
-  constexpr std::string_view kFiltered = "FilteredStackTrace: ";
+  constexpr std::string_view kFiltered = "ilteredStackTrace: ";
   if (const size_t at = text.substr(0, kPartMax).find(kFiltered); at != std::string_view::npos) {
     text = text.substr(at + kFiltered.size());
-  } else if (text.starts_with("UnfilteredStackTrace: ")) {
-    text = text.substr(text.find(' ') + 1);
   }
   std::string type, message;
   if (!named_exception(text, type, message) && !(loose && loose_exception(text, type, message))) {
@@ -418,7 +425,7 @@ bool TracebackParser::feed_frames(const LogLine& line) {
   }
   std::string type, message;
   const bool at_frame = indent_of(text) <= frame_indent_;
-  if (expect_code_ && !(at_frame && named_exception(bare, type, message))) {
+  if (expect_code_ && !(at_frame && named_exception(without_marks(bare), type, message))) {
     if (!current_.frames.empty()) current_.frames.back().code = bare.substr(0, kPartMax);
     expect_code_ = false;
     return true;

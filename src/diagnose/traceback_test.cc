@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/text.h"
+
 namespace paramedic::diagnose {
 namespace {
 
@@ -240,6 +242,12 @@ TEST(Traceback, OfTensorFlow1SaysCausedByAnOpAndIsNoCauseOfTheJvm) {
       "  File \"train.py\", line 12, in <module>\n");
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].link, Link::kNone);
+}
+
+TEST(Traceback, ThatWasCopiedFromAPageIsReadWithItsEntities) {
+  EXPECT_EQ(clean_line("File &quot;a.py&quot;, in &lt;module&gt;: &#x27;x&#x27; &amp; y"),
+            "File \"a.py\", in <module>: 'x' & y");
+  EXPECT_EQ(clean_line("a && b &c; &amp;lt;"), "a && b &c; &lt;");
 }
 
 }  // namespace
