@@ -293,9 +293,9 @@ typedef struct {
  * something is due in the step that was just opened; their exceptions end with them. parameter: a
  * function without arguments that answers the one whose gradient is looked at, or 0. session: its
  * attribute `step` is that of the open step. first_ns, last_ns: when the stretch began, and when
- * its last step ended; own_ns: what the second of its steps took of ours. numbers: a
- * paramedic_numbers. random: what is kept after each step while it has a length, and random_step
- * the step that was open then.
+ * its last step ended; own_ns: what one of its steps took of ours. numbers: a paramedic_numbers.
+ * random: what is kept after each step while it has a length, and random_step the step that was
+ * open then.
  *
  * Each tick_every_ns, and when ask_step is opened, numbers are written, the steps since told_ns
  * (told_steps of the stretch were before it) are accounted for, and it is asked what is due: what
@@ -325,7 +325,7 @@ typedef struct {
   uint64_t numbers;
   uint64_t thread;
   int64_t on;
-  int64_t timed; /* 2 in the first step, 1 in the second, which is measured */
+  int64_t timed; /* 2 in the first step, 1 in one that is measured: the second, or after a tick */
   int64_t step;
   int64_t last_step; /* the first step that is none of the stretch */
   int64_t end_ns;    /* nor is one that ends later; of CLOCK_MONOTONIC */

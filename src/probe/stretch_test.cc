@@ -254,6 +254,7 @@ TEST_F(Stretch, at_each_tick_numbers_are_written_and_steps_accounted_for) {
   EXPECT_EQ(numbers.count, 0);
   EXPECT_EQ(stretch.told_steps, 1);
   EXPECT_EQ(stretch.told_ns, stretch.last_ns);
+  EXPECT_EQ(stretch.timed, 1);  // what the steps to come take is measured anew
   EXPECT_EQ(stretch.tick_ns, stretch.last_ns + stretch.tick_every_ns);
   EXPECT_TRUE(python.calls.empty());
   EXPECT_TRUE(keeps_loss());

@@ -142,7 +142,8 @@ class Quick:
         state.end_ns = now + STRETCH_NS
         state.tick_ns, state.tick_every_ns = now + TICK_NS, TICK_NS
         state.told_ns = told_ns
-        # Of the second step it is measured what it takes of ours, for all of them.
+        # Of the second step, and of one after each tick, it is measured what it takes of ours, for
+        # all up to the next.
         state.timed, state.on = 2, 1
         self.on = True
 
