@@ -49,6 +49,46 @@ def lines_of(tmp_path: Path, text: str, values: Dict[str, Any]) -> Dict[int, Dic
     return {branch["where"]["line"]: branch for branch in find(str(path), values)}
 
 
+def test_a_function_of_the_file_that_is_called_for_one_rank_is_told_by_what_it_does(
+    tmp_path: Path,
+) -> None:
+    text = """
+        class Average:
+            def copy_to(self, model):
+                model.load_state_dict(self.shadow)
+            def describe(self):
+                return torch.rand(1)
+        for step in range(9):
+            if rank == 0 and step % 5 == 3:
+                average.copy_to(model)
+                average.describe()
+            average.copy_to(model)
+    """
+    found = lines_of(tmp_path, text, {"rank": 0, "step": 0})
+    assert list(found) == [8]
+    assert found[8]["kinds"] == ["weights"]
+    # The step changes: at another one the condition holds.
+    assert found[8]["taken"] is True
+    assert lines_of(tmp_path, text, {"rank": 1, "step": 3})[8]["taken"] is False
+
+
+def test_a_condition_that_another_one_may_replace_is_not_known_to_fail(tmp_path: Path) -> None:
+    text = """
+        if rank == 0 or step == 9:
+            net.weight.mul_(2)
+    """
+    assert lines_of(tmp_path, text, {"rank": 1, "step": 3})[2]["taken"] is None
+    assert lines_of(tmp_path, text, {"rank": 0, "step": 3})[2]["taken"] is True
+
+
+def test_a_flag_that_is_off_keeps_its_branch_out(tmp_path: Path) -> None:
+    text = """
+        if rank == 0 and resume:
+            net.load_state_dict(state)
+    """
+    assert lines_of(tmp_path, text, {"rank": 0, "resume": False})[2]["taken"] is False
+
+
 def test_statements_under_a_condition_on_the_rank_are_told_with_whom_it_holds_for(
     tmp_path: Path,
 ) -> None:
@@ -71,7 +111,7 @@ def test_statements_under_a_condition_on_the_rank_are_told_with_whom_it_holds_fo
         2: (["random"], False),
         4: (["weights"], True),
         6: (["gradient"], False),
-        8: (["weights"], None),
+        8: (["weights"], True),
     }
     assert all(branch["of_rank"] for branch in found.values())
 

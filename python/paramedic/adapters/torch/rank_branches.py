@@ -32,6 +32,10 @@ _CLIPS = {"clip_grad_norm_", "clip_grad_value_", "unscale_"}
 _EXCHANGES = {"all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"}
 # What is told without a rank too, in loops.
 _ANYWHERE = {"bypass", "gradient", "rate"}
+_COMPOUND = (
+    ast.AsyncFor, ast.AsyncFunctionDef, ast.AsyncWith, ast.ClassDef, ast.For, ast.FunctionDef,
+    ast.If, ast.Try, ast.While, ast.With,
+)  # fmt: skip
 _NO_CHANGE = {"requires_grad_", "zero_grad_", "share_memory_", "pin_memory_"}
 
 
@@ -80,9 +84,12 @@ def find(filename: str, values: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):
         return
+    functions = _functions(tree)
     for function, statement, taken, of_rank, in_loop in _statements(tree, values):
         kinds = _kinds(statement)
         named = _names_rank(statement)
+        if of_rank and not kinds:
+            kinds = _kinds_of_called(statement, functions)
         if not kinds or not (of_rank or named or (in_loop and kinds & _ANYWHERE)):
             continue
         yield {
@@ -141,6 +148,30 @@ def _kinds(statement: ast.stmt) -> Set[str]:
     return kinds
 
 
+def _functions(tree: ast.AST) -> Dict[str, Set[str]]:
+    """What the functions and methods of the file may do to weights, gradients or rates, by name.
+
+    Random numbers are no matter here: nearly everything draws some.
+    """
+    found: Dict[str, Set[str]] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        kinds = found.setdefault(node.name, set())
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.stmt) and not isinstance(inner, _COMPOUND):
+                kinds |= _kinds(inner) - {"random"}
+    return found
+
+
+def _kinds_of_called(statement: ast.stmt, functions: Dict[str, Set[str]]) -> Set[str]:
+    kinds: Set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            kinds |= functions.get(_last_name(node.func), set())
+    return kinds
+
+
 def _call_kinds(call: ast.Call) -> Set[str]:
     kinds: Set[str] = set()
     name = _last_name(call.func)
@@ -186,11 +217,14 @@ def _names_rank(node: ast.AST) -> bool:
 def _truth(test: ast.AST, values: Dict[str, Any]) -> Optional[bool]:
     """Whether a condition holds in this process; None where that depends on more than numbers."""
     if isinstance(test, ast.BoolOp):
-        parts = [_truth(part, values) for part in test.values]
+        lasting = [part for part in test.values if _names_rank(part) or _is_flag(part, values)]
+        parts = [_truth(part, values) for part in lasting]
         decisive = isinstance(test.op, ast.Or)
         if decisive in parts:
             return decisive
-        return None if None in parts else not decisive
+        # What changes (the step) may hold at some time.
+        is_open = decisive and len(parts) < len(test.values)
+        return None if is_open or None in parts else not decisive
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _negated(_truth(test.operand, values))
     plain = _Plain(values).visit(copy.deepcopy(test))
@@ -203,6 +237,12 @@ def _truth(test: ast.AST, values: Dict[str, Any]) -> Optional[bool]:
         return bool(eval(code, {"__builtins__": {}}, values))
     except Exception:
         return None
+
+
+def _is_flag(test: ast.AST, values: Dict[str, Any]) -> bool:
+    """Whether a condition is made of names of True and False alone, which rarely change."""
+    names = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)]
+    return bool(names) and all(isinstance(values.get(name), bool) for name in names)
 
 
 class _Plain(ast.NodeTransformer):
