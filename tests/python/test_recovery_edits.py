@@ -47,6 +47,47 @@ def test_a_variable_that_the_edit_adds_further_up_has_its_value(tmp_path: Path) 
     assert ended["result"] == -8 and not decider.reasons and len(ended["log"]) == 4
 
 
+def test_a_local_constant_that_is_edited_counts_where_it_has_not_been_changed(
+    tmp_path: Path,
+) -> None:
+    source = """
+    log = []
+    def f(values):
+        weights, names = {"a": 1}, ["x"]
+        factors = {"a": 1}
+        seen = [0]
+        for value in values:
+            seen.append(value)
+            log.append(factors[value])
+        return seen, sum(log)
+    result = f("ab")
+    """
+    fixed = source.replace('factors = {"a": 1}', 'factors = {"a": 1, "b": 5}')
+    fixed = fixed.replace("seen = [0]", "seen = [7]")
+    ended, decider = edited(tmp_path, source, fixed)
+    assert ended["result"] == ([0, "a", "b"], 6) and not decider.reasons
+    assert len(decider.crashes) == 1
+
+
+def test_what_replaces_the_branch_that_raised_runs(tmp_path: Path) -> None:
+    source = """
+    log = []
+    def f(value):
+        log.append(value)
+        if value > 2:
+            if not log[0]:
+                raise ValueError(value)
+        log.append("checked")
+        return value
+    result = [f(0), f(3)]
+    """
+    old = "if value > 2:\n            if not log[0]:\n                raise ValueError(value)\n"
+    fixed = source.replace(old, "value = min(value, 2)\n")
+    ended, decider = edited(tmp_path, source, fixed)
+    assert ended["result"] == [0, 2] and not decider.reasons
+    assert ended["log"] == [0, "checked", 3, "checked"] and len(decider.crashes) == 1
+
+
 @pytest.mark.parametrize("guard", [" if x and 10 // x > 1", ""], ids=["another", "none"])
 def test_an_edited_guard_is_asked_without_evaluating_its_subject_again(
     tmp_path: Path, guard: str
@@ -92,13 +133,13 @@ def test_what_has_trained_is_not_run_again(tmp_path: Path) -> None:
     steps = []
     def train(n): steps.append(n)
     def main():
-        scale = 0
+        scale = len("")
         train(3)
         for n in range(2): steps.append(n)
         return 1 / scale
     result = main()
     """
-    worse = source.replace("scale = 0", "scale = 2")
+    worse = source.replace('len("")', 'len("ab")')
     good = worse.replace("1 / scale", "1 / (scale or 4)")
     with pytest.raises(ZeroDivisionError):
         edited(tmp_path, source, worse)

@@ -138,6 +138,54 @@ def can_begin_anew(function: Function) -> bool:
     return not any(one.id in named for one in stored if not isinstance(one.ctx, ast.Load))
 
 
+def is_branch_just_entered(path: Path) -> bool:
+    """Whether the statement is the first in a branch of an `if` or `match`."""
+    return (
+        len(path) > 1 and path[-1].at == 0 and isinstance(path[-2].statement, (ast.If, ast.Match))
+    )
+
+
+def new_constants(before: Function, now: Function, values: Dict[str, Any]) -> Dict[str, Any]:
+    """The variables that both set once, to a literal which the edit changes, with the new value.
+
+    Only those that still have the old one: what the job has added to a list is no constant.
+    """
+    if before.kind == "module":
+        return {}
+    old, new = _literals(before), _literals(now)
+    return {
+        name: new[name]
+        for name, value in old.items()
+        if name in new and name in values and _is_same(values[name], value)
+        if not _is_same(new[name], value)
+    }
+
+
+def _literals(function: Function) -> Dict[str, Any]:
+    stored: Dict[str, int] = {}
+    found: Dict[str, Any] = {}
+    for node in own_nodes(function.body):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            stored[node.id] = stored.get(node.id, 0) + 1
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except (ValueError, TypeError, SyntaxError):
+                continue
+    return {name: value for name, value in found.items() if stored[name] == 1}
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether a value is the literal `other`; nothing of the job's own runs for that."""
+    if type(value) is not type(other) or isinstance(other, set):
+        return False
+    if isinstance(other, dict):
+        return _is_same([*value.items()], [*other.items()])
+    if isinstance(other, (list, tuple)):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    return bool(value == other)
+
+
 def new_parameters(before: Function, now: Function) -> Dict[str, Optional[ast.expr]]:
     """The parameters that an edit adds, with the defaults that they have."""
     old, new = before.node, now.node

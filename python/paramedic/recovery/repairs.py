@@ -257,6 +257,9 @@ def _in_version(
     standing: Standing, path: Path, runtime: Runtime, instead: Optional[str] = None
 ) -> Plan:
     moved = remap.follow(standing.runtime.source, standing.function, path, runtime.source)
+    if moved is None and affected.is_branch_just_entered(path):
+        # What the edit puts in the place of the whole `if` has not run either.
+        return _in_version(standing, path[:-1], runtime, instead)
     if moved is None:
         raise Refused(
             f"{standing.function.qualname} has no counterpart of the statement at line "
@@ -474,6 +477,8 @@ def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int
     runtime = made.runtime_of(standing.runtime.file)
     found = _in_version(standing, standing.path, runtime)
     found.edit = made
+    changed = affected.new_constants(standing.function, found.function, standing.values())
+    found.values.update(changed)
     added = affected.new_parameters(standing.function, found.function)
     for name, default in added.items():
         if default is not None:
@@ -494,6 +499,7 @@ def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int
             return None
         before = _from(standing, runtime, moved.function, path)
         before.edit = made
+        before.values.update(changed)
         before.in_place = standing is standings[-1] and before.region == region
         if path[-1].block is moved.path[-1].block:
             before.tried = path[-1].block[path[-1].at : moved.path[-1].at + 1]
