@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <utility>
+
+#include "base/median.h"
 
 namespace paramedic::rules {
 
@@ -13,12 +15,6 @@ namespace {
 constexpr double kErrorsMin = 4;
 // The median of |x - y| of two normal values is 0.954 standard deviations of one.
 constexpr double kMedianDifference = 0.954;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -43,7 +39,7 @@ std::optional<double> LossTrack::newest() const {
   return sum_ / static_cast<double>(calls_);
 }
 
-double LossTrack::head_level() const { return head_.empty() ? 0 : median(head_); }
+double LossTrack::head_level() const { return median_of(head_); }
 
 void LossTrack::close_step() {
   if (calls_ == 0) return;
@@ -102,13 +98,13 @@ LossVerdict LossTrack::judge() const {
     if (i > 0) differences.push_back(std::abs(bins_[i].mean - bins_[i - 1].mean));
   }
   const auto part = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
-    return median({means.begin() + from, means.begin() + to});
+    return median_of({means.begin() + from, means.begin() + to});
   };
   verdict.start = head_.front();
   verdict.first = head_level();
   verdict.middle = part(count / 4, count / 2);
   verdict.recent = part(count * 3 / 4, count);
-  const double bin_noise = median(differences) / kMedianDifference;
+  const double bin_noise = median_of(std::move(differences)) / kMedianDifference;
   verdict.noise = bin_noise * std::sqrt(static_cast<double>(bin_steps_));
   const double scale = std::max(std::abs(verdict.first), std::abs(verdict.recent));
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
