@@ -124,9 +124,20 @@ void Facts::on_model(const store::ModelRow& row) {
     module.made = {row.file, row.line, row.function};
     module.order = order_of(row.name, detail);
     module.loaded = bool_or(detail, "loaded", false);
+    const auto called = detail.find("called");
+    module.called = called == detail.end() || !called->is_null();
+  } else if (row.kind == "function" && modules_.size() < kTensorsMax) {
+    // An activation that is no module, called with what a layer gave: it stands where that does.
+    const ModuleFact* layer = module(string_or(detail, "layer", ""));
+    if (layer == nullptr) return;
+    ModuleFact function = *layer;
+    function.class_name = row.class_name;
+    function.made = {row.file, row.line, row.function};
+    modules_[row.name] = std::move(function);
   } else if (row.kind == "parameter" && parameters_.size() < kTensorsMax) {
     std::string module = string_or(detail, "module", module_name_of(row.name));
-    parameters_[row.name] = {std::move(module), shape_of(detail)};
+    parameters_[row.name] = {std::move(module), shape_of(detail),
+                             bool_or(detail, "requires_grad", true)};
   } else if (row.kind == "optimizer") {
     add_optimizer(row);
   } else if (row.kind == "loss" && losses_.size() < kScalarNamesMax) {
@@ -135,6 +146,7 @@ void Facts::on_model(const store::ModelRow& row) {
     LossFact& loss = losses_[named ? row.name : fmt::format("loss/{}:{}", row.file, row.line)];
     loss.class_name = row.class_name;
     loss.where = {row.file, row.line, row.function};
+    loss.weighted = bool_or(detail, "weighted", false);
   }
   layout_.reset();
 }
@@ -244,6 +256,7 @@ const LossFact* Facts::only_loss() const {
 }
 
 std::optional<double> Facts::chance_level(const LossFact& loss) const {
+  if (loss.weighted) return std::nullopt;
   const LossKind kind = loss_kind(loss.class_name);
   if (kind == LossKind::kBinary) return std::log(2.0);
   if (kind != LossKind::kClasses) return std::nullopt;

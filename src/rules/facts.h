@@ -22,11 +22,13 @@ struct ModuleFact {
   Where made;           // line 0 = unknown
   int64_t order = -1;   // place in the forward pass; -1 unknown
   bool loaded = false;  // its weights came from a file or another model
+  bool called = true;   // in the first forward pass
 };
 
 struct ParameterFact {
   std::string module;
   std::vector<int64_t> shape;
+  bool trainable = true;  // requires_grad
 };
 
 struct OptimizerFact {
@@ -48,6 +50,7 @@ struct LossFact {
   LossTrack track;
   std::string class_name;  // "CrossEntropyLoss", …; "" unknown
   Where where;             // of the backward() call
+  bool weighted = false;   // positives count more, so that guessing has no level that is known
 };
 
 enum class LossKind : uint8_t { kClasses, kBinary, kDistance, kOther };
@@ -93,6 +96,9 @@ class Facts {
   // Where that module was made, if known.
   [[nodiscard]] std::optional<Where> made(const std::string& module) const;
   [[nodiscard]] const std::map<std::string, ModuleFact>& modules() const { return modules_; }
+  [[nodiscard]] const std::unordered_map<std::string, ParameterFact>& parameters() const {
+    return parameters_;
+  }
   // Whether a module with parameters comes after `module` in the forward pass; false also when
   // the order is unknown.
   [[nodiscard]] bool weights_follow(const std::string& module) const;

@@ -151,10 +151,10 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
                                             : store::Kind::kActivation;
     tensor->sizes = sizes_of(option(words, "sizes").value_or("16x16"));
   }
-  double values[12] = {};
-  const char* keys[12] = {"count", "nan",  "inf",    "-inf",    "zero",    "mean_abs",
-                          "units", "dead", "frozen", "batches", "max_abs", "outside"};
-  for (size_t i = 0; i < 12; ++i) {
+  double values[13] = {};
+  const char* keys[13] = {"count", "nan",    "inf",     "-inf",    "zero",    "mean_abs", "units",
+                          "dead",  "frozen", "batches", "max_abs", "outside", "all"};
+  for (size_t i = 0; i < 13; ++i) {
     if (const auto text = option(words, keys[i])) {
       PARAMEDIC_ASSIGN(values[i], number(line, *text, loop));
     }
@@ -174,6 +174,13 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
   row.stats.sum_squares = values[5] * values[5] * finite;
   row.stats.max = std::max(values[5], values[10]);
   row.stats.min = -row.stats.max;
+  if (option(words, "all")) {
+    row.stats.min = row.stats.max = values[12];
+    row.stats.sum_abs = std::abs(values[12]) * finite;
+    row.stats.sum_squares = values[12] * values[12] * finite;
+    row.stats.sum = values[12] * finite;
+    if (values[12] == 0) row.stats.zero = row.stats.count;
+  }
   row.units = static_cast<uint32_t>(values[6]);
   row.units_dead = static_cast<uint32_t>(values[7]);
   row.units_frozen = static_cast<uint32_t>(values[8]);
@@ -183,7 +190,8 @@ Status CasePlayer::play_stats(const Line& line, const Loop& loop, store::RowSink
   return {};
 }
 
-// module NAME CLASS FILE:LINE order=N | parameter NAME SIZES module=M
+// module NAME CLASS FILE:LINE order=N | function NAME CLASS FILE:LINE layer=M
+// parameter NAME SIZES module=M
 // optimizer CLASS [momentum=M] [params=a,b] [made=FILE:LINE] | loss CLASS FILE:LINE
 Status CasePlayer::play_model(const Line& line, store::RowSink& sink) {
   const std::vector<std::string>& words = line.words;
@@ -200,10 +208,16 @@ Status CasePlayer::play_model(const Line& line, store::RowSink& sink) {
     detail["order"] = std::atoll(option(words, "order").value_or("-1").c_str());
     detail["loaded"] = option(words, "loaded").value_or("no") == "yes";
     if (option(words, "called").value_or("yes") == "no") detail["called"] = nullptr;
+  } else if (words[0] == "function" && words.size() >= 4) {
+    row.name = words[1];
+    row.class_name = words[2];
+    place = words[3];
+    detail["layer"] = option(words, "layer").value_or("");
   } else if (words[0] == "parameter" && words.size() >= 3) {
     row.name = words[1];
     detail["shape"] = sizes_of(words[2]);
     if (const auto module = option(words, "module")) detail["module"] = *module;
+    detail["requires_grad"] = option(words, "frozen").value_or("no") == "no";
   } else if (words[0] == "optimizer") {
     row.class_name = words[1];
     place = option(words, "made").value_or("");
@@ -214,6 +228,7 @@ Status CasePlayer::play_model(const Line& line, store::RowSink& sink) {
   } else if (words[0] == "loss" && words.size() >= 3) {
     row.class_name = words[1];
     place = words[2];
+    detail["weighted"] = option(words, "weighted").value_or("no") == "yes";
   } else {
     return at(line.number, "cannot read '" + words[0] + "' with what follows it");
   }

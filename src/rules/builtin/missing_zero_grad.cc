@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/json.h"
 #include "rules/rule.h"
+#include "rules/told.h"
 
 namespace paramedic::rules {
 
@@ -20,10 +20,9 @@ class MissingZeroGrad : public Rule {
   // The adapter sends one when an optimizer has stepped and backward() adds to the gradients that
   // this step already used. `steps` lists those in which it was seen when one event tells of all.
   void on_event(const store::EventRow& row) override {
-    if (row.kind != "gradient_not_zeroed") return;
-    const Result<Json> parsed = parse_json(row.json, "event gradient_not_zeroed");
-    if (!parsed.ok() || !parsed->is_object()) return;
-    const Json& json = *parsed;
+    const std::optional<Json> fields = told(row, "gradient_not_zeroed");
+    if (!fields) return;
+    const Json& json = *fields;
     if (row.origin.step != last_step_) ++steps_seen_;
     last_step_ = row.origin.step;
     int64_t first_step = row.origin.step;
@@ -49,11 +48,7 @@ class MissingZeroGrad : public Rule {
       finding.tensor = parameter;
       finding.tensors = {parameter};
     }
-    if (const auto where = json.find("where"); where != json.end() && where->is_object()) {
-      finding.where =
-          Where{string_or(*where, "file", ""), static_cast<int32_t>(integer_or(*where, "line", 0)),
-                string_or(*where, "function", "")};
-    }
+    finding.where = told_where(json);
     finding.message = fmt::format(
         "{} steps, but its gradients are never set to zero: those of all earlier steps add up",
         optimizer);

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "rules/rule.h"
+#include "rules/told.h"
 
 namespace paramedic::rules {
 
@@ -168,11 +169,7 @@ class NanOrigin : public Rule {
     finding.kind = string_or(told, "kind", "activation");
     finding.confidence = 0.97;
     if (!module.empty()) finding.tensor = module;
-    if (const auto where = told.find("where"); where != told.end() && where->is_object()) {
-      finding.where =
-          Where{string_or(*where, "file", ""), static_cast<int32_t>(integer_or(*where, "line", 0)),
-                string_or(*where, "function", "")};
-    }
+    finding.where = told_where(told);
     finding.message = fmt::format("the first value that is not finite comes from {}{}{}",
                                   operation.empty() ? "an operation" : operation,
                                   expression.empty() ? "" : " in `" + expression + "`",

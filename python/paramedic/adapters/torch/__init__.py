@@ -1,8 +1,8 @@
 """The adapter for PyTorch (2.0 and newer): attached right after `torch` was first imported.
 
 Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
-`activations`, `loader`, `shards`, `phases`, `zero_grad`, `nan_origin`, `replicas`. They share a
-`Session`, and meet here only.
+`activations`, `functions`, `loader`, `shards`, `phases`, `zero_grad`, `unstepped`, `modes`,
+`orphans`, `loss_graph`, `nan_origin`, `replicas`. They share a `Session`, and meet here only.
 """
 
 import functools
@@ -16,13 +16,17 @@ from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.activations import Activations
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.distributed import Distributed
+from paramedic.adapters.torch.functions import Functions
 from paramedic.adapters.torch.loader import Loaders
 from paramedic.adapters.torch.loss import Losses
+from paramedic.adapters.torch.loss_graph import LossGraph
 from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.model_facts import ModelFacts
+from paramedic.adapters.torch.modes import Modes
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.nan_origin import NanOrigin
 from paramedic.adapters.torch.origins import Origins
+from paramedic.adapters.torch.orphans import Orphans
 from paramedic.adapters.torch.pace import Pace
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
@@ -31,6 +35,7 @@ from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.shards import Shards
 from paramedic.adapters.torch.steps import Steps
 from paramedic.adapters.torch.tensors import Definitions
+from paramedic.adapters.torch.unstepped import Unstepped
 from paramedic.adapters.torch.zero_grad import ZeroGrad
 from paramedic.recovery import snapshot
 
@@ -83,10 +88,19 @@ class Adapter:
         replicas = Replicas(session, source, models, self.origins, definitions)
         quick.next_wanted = replicas.next_wanted
         self.activations = Activations(session, models, definitions)
+        functions = Functions(session, models, self.origins, facts, self.activations)
+        self.losses.looks.extend([LossGraph(session, models, self.origins).look, functions.look])
+        self.modes = Modes(session, source, models, self.origins)
+        orphans = Orphans(session, models, self.origins, self.steps)
+        self.steps.before_update.extend(
+            [functions.before_update, self.modes.before_update, orphans.before_update]
+        )
         self.steps.backward_ns = lambda: self.losses.backward_ns
         zero_grad = ZeroGrad(session, models)
         self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])
-        self.losses.after.append(zero_grad.after_backward)
+        unstepped = Unstepped(session, models, self.origins, self.steps)
+        self.losses.after.extend([zero_grad.after_backward, unstepped.after_backward])
+        self.steps.after_update.append(unstepped.after_update)
         self.steps.is_looking = zero_grad.is_looking
         self.steps.before_update.extend([zero_grad.before_update, replicas.before_update])
         self.steps.after_update.extend([replicas.after_update, zero_grad.after_update])
@@ -141,10 +155,13 @@ def _wrap_train(adapter: Adapter) -> None:
     module_class = adapter.session.torch.nn.Module
     genuine, tap = module_class.train, adapter.session.tap("validation")
     phases, models, session = adapter.phases, adapter.models, adapter.session
-    quick = adapter.quick
+    quick, modes, recursion = adapter.quick, adapter.modes, genuine.__code__
 
     @functools.wraps(genuine)
     def train(self: Any, mode: bool = True) -> Any:
+        # For the modules inside of one it is called by itself.
+        if not mode and sys._getframe(1).f_code is not recursion:
+            modes.switched_off(self)
         if tap.on and session.thread:
             try:
                 found = models.module(self)

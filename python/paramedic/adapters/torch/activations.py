@@ -7,7 +7,7 @@ fast path. An output is looked at inside the hook, before an operation in place 
 import ctypes
 import math
 from time import perf_counter_ns
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from paramedic import _probe
 from paramedic.adapters.torch.hooks import GlobalHook
@@ -50,12 +50,16 @@ class Activations:
         self._grad_enabled = session.torch.is_grad_enabled
         self._graph_task = session.torch._C._current_graph_task_id
         self._one = (_probe.Tensor * 1)()
+        # Places in the graph of what was seen in this step, for who looks at the graph itself.
+        self.nodes: Set[int] = set()
         table = session.torch.nn.modules.module._global_forward_hooks
         self._hook = GlobalHook(table, self._on_output)
         session.on_fork.append(self._hook.disarm)
 
     def follow_step(self) -> None:
         """Puts the hook in place when the step that begins asks for activations."""
+        if self.nodes:
+            self.nodes = set()
         if self._session.compiled:
             return
         if self._session.due & _probe.DUE_ACTIVATION and self._tap.on:
@@ -90,6 +94,13 @@ class Activations:
         model = root.reference()
         if model is None or not model.training:
             return
+        kind = type(module).__name__
+        if kind in _RANGES and tensor.grad_fn is not None:
+            self.nodes.add(tensor.grad_fn._sequence_nr())
+        self.record(name, kind, tensor)
+
+    def record(self, name: str, kind: str, tensor: Any) -> None:
+        """Records what the module, or the function, of class `kind` gave."""
         dense = plain(tensor, self._session.torch)
         session, probe = self._session, self._session.probe
         if dense is None or not dense.is_cpu or not dense.data_ptr() or probe is None:
@@ -98,7 +109,6 @@ class Activations:
         # The batch size is no part of what the tensor is: the last batch may be smaller.
         sizes = (0,) + tuple(dense.shape[1:])
         number = self._definitions.number(_probe.KIND_ACTIVATION, name, dtype, sizes)
-        kind = type(module).__name__
         item = self._one[0]
         ctypes.memset(self._one, 0, ctypes.sizeof(item))
         unit_dim = _unit_dim(kind, dense.dim())

@@ -11,8 +11,10 @@ import sys
 from time import perf_counter_ns
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from paramedic import _probe
 from paramedic.adapters.common.source import Source, place
 from paramedic.adapters.torch.device import DeviceReader
+from paramedic.adapters.torch.loss_graph import is_weighted
 from paramedic.adapters.torch.memory import Memory
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
@@ -56,6 +58,9 @@ class Losses:
         # Called before each backward pass, with the line's name.
         self.before: List[Callable[[str], None]] = []
         self.after: List[Callable[[], None]] = []
+        # Called before a backward pass whose graph may be of interest: of a line that is new to the
+        # fit (the last argument), or on a step for which activations are due.
+        self.looks: List[Callable[[Line, Any, bool], None]] = []
         # Called with (line's place, frame) when a loss is not finite, before its backward runs.
         self.on_alarm: Optional[Callable[[Tuple[str, int, str], Any, float], None]] = None
         self.backward_ns = 0
@@ -116,9 +121,13 @@ class Losses:
             self._quick.note_line(start.f_back, line)
         for callback in self.before:
             callback(line.name)
-        if line.told_fit < self._session.fit:
+        first = line.told_fit < self._session.fit
+        if first:
             line.told_fit = self._session.fit
             self._tell(line, tensors)
+        if first or self._session.due & _probe.DUE_ACTIVATION:
+            for look in self.looks:
+                look(line, tensors, first)
         if isinstance(tensors, self._session.torch.Tensor):
             self._read(line, tensors, frame)
         else:
@@ -178,7 +187,8 @@ class Losses:
             if module is not None and type(module).__module__ == "torch.nn.modules.loss"
         ]
         cls = modules[-1] if modules else maker.rstrip("0123456789")
-        self._facts.tell("loss", line.name, cls, line.place, {"grad_fn": maker, "modules": modules})
+        detail = {"grad_fn": maker, "modules": modules, "weighted": is_weighted(node)}
+        self._facts.tell("loss", line.name, cls, line.place, detail)
 
     def _wrap_scaler(self, torch: Any) -> None:
         scaler_class = torch.amp.grad_scaler.GradScaler

@@ -72,6 +72,8 @@ class Steps:
         self._tap = session.tap("optimizer steps")
         self._steppers: Dict[int, Stepper] = {}
         self._labels: Dict[str, int] = {}
+        # Whether there may be an optimizer that has never stepped.
+        self._waiting = False
         # Optimizers, and lines of backward, that this step has seen.
         self._stepped: Set[int] = set()
         self._lines: Set[str] = set()
@@ -114,6 +116,14 @@ class Steps:
         """What is kept of those alive."""
         return [s for s in self._steppers.values() if s.reference() is not None]
 
+    def unstepped(self) -> List[Stepper]:
+        """Those that have never stepped; answered at once when all have."""
+        if not self._waiting:
+            return []
+        found = [s for s in self._steppers.values() if not s.steps and s.reference() is not None]
+        self._waiting = bool(found)
+        return found
+
     def new_optimizer(self, optimizer: Any) -> None:
         """An optimizer was constructed: its model may be one that is not known."""
         self._quick.leave()
@@ -134,6 +144,7 @@ class Steps:
             count = self._labels[name] = self._labels.get(name, 0) + 1
             label = name if count == 1 else f"{name}#{count}"
             stepper = Stepper(self._session, self._definitions, optimizer, label)
+            self._waiting = True
             self._steppers[id(optimizer)] = stepper
         return stepper
 
