@@ -105,11 +105,16 @@ void Facts::on_scalar(const store::ScalarRow& row) {
   } else if (name.starts_with("learning_rate/")) {
     auto [found, added] = learning_rates_.try_emplace(name);
     LearningRate& rate = found->second;
-    if (added) rate = {row.value, row.value, row.value, row.origin.step, -1};
+    if (added) rate = {row.value, row.value, row.value, row.origin.step, -1, -1};
     if (row.value > rate.newest * 1.01) rate.rose_at = row.origin.step;
     rate.newest = row.value;
     rate.low = std::min(rate.low, row.value);
     rate.high = std::max(rate.high, row.value);
+    if (row.value >= LearningRate::kVanished * rate.high) {
+      rate.vanished_at = -1;
+    } else if (rate.vanished_at < 0) {
+      rate.vanished_at = row.origin.step;
+    }
     if (learning_rates_.size() > kScalarNamesMax) learning_rates_.erase(found);
   }
 }

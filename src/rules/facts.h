@@ -44,6 +44,10 @@ struct LearningRate {
   int64_t first_step = -1;
   // The last step at which it rose by more than a hundredth: warm-up lasts until then.
   int64_t rose_at = -1;
+  // Since when it is next to nothing of what it was; -1: it is not.
+  int64_t vanished_at = -1;
+
+  static constexpr double kVanished = 1e-5;
 };
 
 struct LossFact {

@@ -25,6 +25,13 @@ constexpr double kRatioLow = 1e-6;
 constexpr double kSgdHigh = 1.0;
 constexpr int64_t kZeroSteps = 100;
 constexpr int64_t kZeroStepsAtEnd = 40;
+// No schedule is made to leave more steps without a rate than with one.
+constexpr double kVanishedShare = 0.5;
+// In all steps together no weight matrix can have changed by more than this part of itself.
+constexpr double kDrift = 1e-4;
+constexpr double kDriftRate = 1e-5;
+constexpr int64_t kDriftSteps = 200;
+constexpr int64_t kDriftStepsAtEnd = 100;
 constexpr int64_t kStepsHeld = 60;  // plateaus of this length are common in healthy runs
 constexpr int64_t kStepsHeldAtEnd = 20;
 constexpr int kDivergedSteps = 3;
@@ -70,11 +77,15 @@ class LearningRateRange : public Rule {
       return;
     }
     judge_zero(kZeroSteps);
+    judge_vanished(kZeroSteps);
+    judge_drift(kDriftSteps);
     judge_effect(step, kStepsHeld);
   }
 
   void finish() override {
     if (!told_) judge_zero(kZeroStepsAtEnd);
+    if (!told_) judge_vanished(kZeroStepsAtEnd);
+    if (!told_) judge_drift(kDriftStepsAtEnd);
     if (!told_) judge_effect(facts().newest().step, kStepsHeldAtEnd);
   }
 
@@ -89,6 +100,46 @@ class LearningRateRange : public Rule {
     }
     if (facts().newest().step - first_step < steps) return;
     tell(0, 0, "the learning rate is 0 in all steps: nothing is trained");
+  }
+
+  // A schedule that was made for epochs and is stepped with each batch.
+  void judge_vanished(int64_t steps) {
+    const auto& rates = facts().learning_rates();
+    if (rates.empty()) return;
+    int64_t since = 0;
+    int64_t first_step = INT64_MAX;
+    for (const auto& [name, rate] : rates) {
+      if (rate.vanished_at < 0) return;
+      since = std::max(since, rate.vanished_at);
+      first_step = std::min(first_step, rate.first_step);
+    }
+    const int64_t without = facts().newest().step - since;
+    const auto all = static_cast<double>(facts().newest().step - first_step);
+    if (without < steps || static_cast<double>(without) < kVanishedShare * all) return;
+    const LearningRate& rate = rates.begin()->second;
+    tell(rate.newest, LearningRate::kVanished * rate.high,
+         fmt::format("the learning rate has fallen from {:.3g} to {:.3g} by step {}: what comes "
+                     "after trains nothing",
+                     rate.high, rate.newest, since));
+  }
+
+  // A rate so low that the loss need not be asked. A model that was trained before may be where it
+  // should be, and its gradients small.
+  void judge_drift(int64_t steps) {
+    const auto& optimizers = facts().optimizers();
+    if (optimizers.size() != 1 || !ratio_ || facts().newest().step < steps) return;
+    if (facts().trained_before() || facts().learning() == Learning::kLearns) return;
+    if (family_of(optimizers.front().class_name) != Family::kSgd) return;
+    double high = 0;
+    for (const auto& [name, rate] : facts().learning_rates()) high = std::max(high, rate.high);
+    const double effective = high / (1 - std::min(0.999, optimizers.front().momentum));
+    const double drift =
+        effective * highest_ratio_ * static_cast<double>(facts().newest().step + 1);
+    if (high <= 0 || high > kDriftRate || highest_ratio_ <= 0 || drift > kDrift) return;
+    tell(high, kDriftRate,
+         fmt::format("the learning rate {:.3g} is too low: all {} steps together changed no weight "
+                     "matrix by more than {:.2g} of its size",
+                     high, facts().newest().step + 1, drift));
   }
 
   void judge_effect(int64_t step, int64_t held) {
@@ -204,7 +255,9 @@ RuleEntry learning_rate_range_rule() {
   return {{"learning_rate_range",
            Severity::kWarning,
            "The learning rate cannot work",
-           "It is 0 in every step; or the loss stands still or grows and the rate is out of "
+           "It is 0 in every step; or for half of the fit next to nothing of what it was; or all "
+           "steps of SGD together can't change a weight matrix by more than 1e-4 of it; or the "
+           "loss stands still or grows and the rate is out of "
            "range: for Adam and its kin above 0.03 or below 2e-6, for SGD above 1 or one that "
            "changes weights by more than a tenth or less than a millionth in a step "
            "(DeepDiagnosis: the change should be near 1e-3). A warm-up from 0 is none.",
@@ -213,6 +266,8 @@ RuleEntry learning_rate_range_rule() {
            {{"adaptive_high", kAdaptiveHigh, 0, 100, "Adam and its kin"},
             {"adaptive_low", kAdaptiveLow, 0, 1, "Adam and its kin"},
             {"sgd_high", kSgdHigh, 0, 1000, "SGD"},
+            {"drift", kDrift, 0, 1, "change of a weight matrix in all steps, SGD up to 1e-5"},
+            {"vanished_share", kVanishedShare, 0, 1, "of the steps, without a rate"},
             {"ratio_high", kRatioHigh, 0, 100, "change of a weight matrix in a step, SGD"},
             {"ratio_low", kRatioLow, 0, 1, "change of a weight matrix in a step, SGD"}}},
           &make_rule<LearningRateRange>};

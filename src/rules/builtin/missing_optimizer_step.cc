@@ -19,7 +19,8 @@ class MissingOptimizerStep : public Rule {
 
   void on_event(const store::EventRow& row) override {
     const std::optional<Json> fields = told(row, "optimizer_never_steps");
-    if (!fields) return;
+    // A loss scaler leaves steps out whose gradients are not finite: amp_scale_collapse tells that.
+    if (!fields || facts().amp()) return;
     const std::string optimizer = string_or(*fields, "optimizer", "the optimizer");
     const int64_t passes = integer_or(*fields, "passes", 0);
     Finding finding;
