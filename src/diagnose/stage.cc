@@ -70,8 +70,10 @@ Stage stage_of_sequence(const std::string& text) {
 // What the failure says itself ("training failed") or is about: a node of a graph, a checkpoint
 // that is not there, an image that cannot be read.
 StageFound stage_of_text(const Catalog& catalog, const Event& event) {
-  const std::string text = event.exception ? subject_of(*event.exception) : event.text;
+  const std::string whole = event.exception ? subject_of(*event.exception) : event.text;
   for (const StageRule& rule : catalog.stages()) {
+    // Behind its first line a message may hold a person's sentences.
+    const std::string& text = rule.telling > Telling::kHint ? whole : event.text;
     if (rule.text && RE2::PartialMatch(text, *rule.text)) return {rule.stage, rule.telling};
   }
   return {};
