@@ -93,13 +93,19 @@ class NanOrigin : public Rule {
     }
     if (lost > 0 && first_lost_step_ < 0) first_lost_step_ = step;
     if (lost == 0) first_lost_step_ = -1;
+    lost_once_ = lost_once_ || lost > 0;
     const int needed = facts().amp() ? kLostStepsAmp : kLostSteps;
     if (lost >= needed || (lost_weights_ && lost > 0)) conclude();
   }
 
   void finish() override {
     // The script may have ended because of it.
-    if (!done_ && first_lost_step_ >= 0 && (!facts().amp() || lost_weights_)) conclude();
+    if (done_) return;
+    if (first_lost_step_ >= 0 && (!facts().amp() || lost_weights_)) {
+      conclude();
+    } else if (told_ && !facts().amp() && lost_once_) {
+      note();
+    }
   }
 
  private:
@@ -146,6 +152,16 @@ class NanOrigin : public Rule {
     report(std::move(finding));
   }
 
+  // One batch gave it, and the job left it behind.
+  void note() {
+    Finding finding;
+    finding.severity = Severity::kInfo;
+    finding.step = told_step_;
+    from_event(finding);
+    finding.message += "; the losses after it are finite";
+    report(std::move(finding));
+  }
+
   // The weights were never touched by it, or the loss could not be finite again.
   void take_back(int64_t step) {
     if (finding_.severity == Severity::kInfo) return;
@@ -158,7 +174,7 @@ class NanOrigin : public Rule {
 
   void from_event(Finding& finding) {
     const Json& told = *told_;
-    if (told_step_ >= 0) finding.step = std::min(*finding.step, told_step_);
+    if (told_step_ >= 0) finding.step = std::min(finding.step.value_or(told_step_), told_step_);
     if (bool_or(told, "received", false)) {
       received(finding);
       return;
@@ -233,6 +249,7 @@ class NanOrigin : public Rule {
   bool spoilt_ = false;
   Finding finding_;
   bool lost_weights_ = false;
+  bool lost_once_ = false;  // a loss was not finite
   int64_t first_lost_step_ = -1;
   std::optional<Json> told_;
   int64_t told_step_ = -1;
@@ -249,7 +266,8 @@ RuleEntry nan_origin_rule() {
            "the operation that the search in the process names, else the earliest sampled tensor "
            "that is not finite: forward before backward, early layers first. Overflows that a "
            "loss scaler skips and masks of -Inf are none; bad batches that leave the "
-           "weights finite, and the loss in 20 later steps, are taken back to a note.",
+           "weights finite, and the loss in 20 later steps, are taken back to a note, as is a "
+           "single one.",
            "guard the operation named (use the library's stable form, clamp its input, add an "
            "epsilon), then look at what drives its input so far",
            {{"lost_steps", kLostSteps, 1, 1000, "steps in a row whose loss is not finite"},
