@@ -9,7 +9,7 @@ namespace paramedic::rules {
 
 namespace {
 
-constexpr int64_t kLooks = 3;  // the adapter's (modes.py)
+constexpr int64_t kLooks = 2;  // the adapter's (modes.py)
 
 class EvalModeInTraining : public Rule {
  public:
@@ -40,7 +40,7 @@ RuleEntry eval_mode_in_training_rule() {
   return {{"eval_mode_in_training",
            Severity::kWarning,
            "A model is trained in eval mode",
-           "A model with dropout or batch normalisation is in eval mode at three sampled steps of "
+           "A model with dropout or batch normalisation is in eval mode at two sampled steps of "
            "its optimizer in a row, after it was in training mode, or with weights that were not "
            "loaded. Not judged: parts kept in eval mode inside a model that trains, and models "
            "that go on from loaded weights and were never in training mode (TheDeepChecker checks "

@@ -12,7 +12,8 @@ namespace paramedic::rules {
 namespace {
 
 constexpr double kShare = 0.5;  // of the weight matrices an optimizer holds
-constexpr int64_t kSamples = 3;
+// A short job whose steps are short is sampled twice.
+constexpr int64_t kSamples = 2;
 
 class FrozenParameters : public Rule {
  public:

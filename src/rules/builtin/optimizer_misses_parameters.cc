@@ -9,7 +9,7 @@ namespace paramedic::rules {
 
 namespace {
 
-constexpr int64_t kLooks = 3;  // the adapter's (orphans.py)
+constexpr int64_t kLooks = 2;  // the adapter's (orphans.py)
 
 class OptimizerMissesParameters : public Rule {
  public:
@@ -40,7 +40,7 @@ RuleEntry optimizer_misses_parameters_rule() {
   return {{"optimizer_misses_parameters",
            Severity::kError,
            "An optimizer holds parameters that the model no longer has",
-           "In three sampled steps in a row an optimizer holds parameters that are in no model and "
+           "In two sampled steps in a row an optimizer holds parameters that are in no model and "
            "have no gradient, while the model has parameters with gradients that no optimizer "
            "holds (TrainCheck: accelerate-2665). Parameters left out on purpose are none.",
            "make the optimizer after the last change of the model, or add the new parameters with "

@@ -74,6 +74,10 @@ class SaturatedActivation : public UnitRule {
     if (has_told()) return;
     samples_needed_ = kSamplesAtEnd;
     judge();
+    // Of a short job whose steps are short there is only the first, and the loss must say the rest.
+    if (has_told() || facts().learning() == Learning::kLearns) return;
+    samples_needed_ = 1;
+    judge();
   }
 
  private:
@@ -154,8 +158,8 @@ RuleEntry saturated_activation_rule() {
        "More than half of a hidden layer's units (smdebug, DeepDiagnosis) were outside the "
        "moving range for all samples of a window, in two windows in a row, while the loss "
        "stands still or grows; or more than nine tenths of its outputs were so in every "
-       "sample from the first on, unless the loss has fallen to a fifth. Output layers are not "
-       "judged.",
+       "sample from the first on, unless the loss has fallen to a fifth (in the only sample, "
+       "unless it falls at all). Output layers are not judged.",
        "standardise the inputs, use a smaller initialisation or learning rate, or ReLU or "
        "normalisation between the layers",
        {{"share", kShare, 0, 1, "of a layer's units"},

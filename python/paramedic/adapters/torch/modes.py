@@ -16,7 +16,7 @@ from paramedic.adapters.torch.origins import NOWHERE, Origins, Place
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.steps import Stepper
 
-LOOKS_IN_A_ROW = 3
+LOOKS_IN_A_ROW = 2
 MAX_MODELS = 100  # remembered, and told
 MAX_MODULES = 20  # named
 

@@ -15,7 +15,7 @@ from paramedic.adapters.torch.origins import Origins
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.steps import Stepper, Steps
 
-LOOKS_IN_A_ROW = 3
+LOOKS_IN_A_ROW = 2
 MAX_PARAMETERS = 20  # named
 
 
