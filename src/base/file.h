@@ -5,6 +5,8 @@
 //
 // A FileSystem may be used by several threads; one WritableFile by one thread at a time.
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,6 +22,11 @@ using Bytes = std::span<const std::byte>;
 
 inline Bytes as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+// When the file was last written, on the clock of its file system.
+inline int64_t modified_ns(const struct stat& facts) {
+  return int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }
 
 // Append-only. Bytes given to `append` survive the death of the process once it returned ok, and

@@ -40,6 +40,13 @@ int64_t integer_or(const Json& json, const char* key, int64_t fallback) {
   return found != nullptr && found->is_number_integer() ? found->get<int64_t>() : fallback;
 }
 
+uint64_t unsigned_or(const Json& json, const char* key, uint64_t fallback) {
+  const Json* found = member(json, key);
+  if (found == nullptr || !found->is_number_integer()) return fallback;
+  if (!found->is_number_unsigned() && found->get<int64_t>() < 0) return fallback;
+  return found->get<uint64_t>();
+}
+
 bool bool_or(const Json& json, const char* key, bool fallback) {
   const Json* found = member(json, key);
   return found != nullptr && found->is_boolean() ? found->get<bool>() : fallback;

@@ -23,6 +23,8 @@ std::string to_text(const Json& json);
 std::string string_or(const Json& json, const char* key, std::string fallback);
 double number_or(const Json& json, const char* key, double fallback);
 int64_t integer_or(const Json& json, const char* key, int64_t fallback);
+// Of a negative number too, the fallback.
+uint64_t unsigned_or(const Json& json, const char* key, uint64_t fallback);
 bool bool_or(const Json& json, const char* key, bool fallback);
 
 }  // namespace paramedic

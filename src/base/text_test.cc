@@ -36,6 +36,13 @@ TEST(Json, reads_members_of_the_wrong_type_as_missing) {
   EXPECT_EQ(number_or(Json(3), "s", 4), 4);
 }
 
+TEST(Json, reads_a_negative_number_as_no_count) {
+  const Json json = parse_json(R"({"n": -1, "m": 18446744073709551615})", "test").value();
+  EXPECT_EQ(unsigned_or(json, "n", 7), 7U);
+  EXPECT_EQ(unsigned_or(json, "m", 7), UINT64_MAX);
+  EXPECT_EQ(unsigned_or(Json{{"k", 5}}, "k", 7), 5U);
+}
+
 TEST(Toml, becomes_the_same_values_as_json) {
   const auto json = parse_toml("a = 1\nb = [true, 'x']\n[c]\nd = 0.5\n", "paramedic.toml");
   EXPECT_EQ(to_text(json.value()), R"({"a":1,"b":[true,"x"],"c":{"d":0.5}})");

@@ -126,10 +126,7 @@ Result<FlightDump> read_dump(FileSystem& files, const std::string& path) {
   PARAMEDIC_ASSIGN(const std::string text, files.read(path));
   PARAMEDIC_ASSIGN(FlightDump dump, parse_flight_dump(as_bytes(text), path));
   struct stat status{};
-  if (::stat(path.c_str(), &status) == 0) {
-    dump.written_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
-                      static_cast<int64_t>(status.st_mtim.tv_nsec);
-  }
+  if (::stat(path.c_str(), &status) == 0) dump.written_ns = modified_ns(status);
   return dump;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/crc32c.h"
 #include "base/embedded_file.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "diagnose/text.h"
 
@@ -59,9 +60,7 @@ std::string digest_of(const std::string& path, std::vector<char>& buffer) {
       digest += fmt::format(" {:08x}", crc_of(fd, last, kEndBytes, buffer));
     }
     // What lies between was not looked at.
-    if (size > 2 * kEndBytes) {
-      digest += fmt::format(" {}.{}", status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-    }
+    if (size > 2 * kEndBytes) digest += fmt::format(" {}", modified_ns(status));
   }
   ::close(fd);
   return digest;

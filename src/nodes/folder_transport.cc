@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cluster/watch.h"
 #include "nodes/inbox.h"
 #include "nodes/look.h"
@@ -30,7 +31,7 @@ class FolderTransport : public Transport {
     const std::string look = folder_ + "/" + parcel.job + "/nodes/" + parcel.node + "/" + kLookFile;
     struct stat facts = {};
     if (!parcel.look.empty() && ::stat(look.c_str(), &facts) == 0) {
-      receipt.received_ns = facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec;
+      receipt.received_ns = modified_ns(facts);
       receipt.answered_ns = receipt.received_ns;
     }
     fill_findings(parcel, receipt);

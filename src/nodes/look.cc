@@ -39,26 +39,20 @@ std::optional<int> optional_int(const Json& json, const char* key) {
   return static_cast<int>(found->get<int64_t>());
 }
 
-uint64_t unsigned_or_zero(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_integer()) return 0;
-  return found->get<uint64_t>();
-}
-
 cluster::RankProcess process_of(const Json& json) {
   cluster::RankProcess process;
   process.rank = static_cast<int32_t>(integer_or(json, "rank", 0));
   process.pid = static_cast<int32_t>(integer_or(json, "pid", 0));
-  process.ring_id = unsigned_or_zero(json, "ring_id");
+  process.ring_id = unsigned_or(json, "ring_id", 0);
   process.world_size = static_cast<int32_t>(integer_or(json, "world_size", 1));
   process.closed = bool_or(json, "closed", false);
   process.alive = bool_or(json, "alive", false);
   const std::string state = string_or(json, "state", "?");
   process.state = state.empty() ? '?' : state.front();
   process.wait = string_or(json, "wait", "");
-  process.cpu_ms = unsigned_or_zero(json, "cpu_ms");
-  process.tree_cpu_ms = unsigned_or_zero(json, "tree_cpu_ms");
-  process.io_bytes = unsigned_or_zero(json, "io_bytes");
+  process.cpu_ms = unsigned_or(json, "cpu_ms", 0);
+  process.tree_cpu_ms = unsigned_or(json, "tree_cpu_ms", 0);
+  process.io_bytes = unsigned_or(json, "io_bytes", 0);
   process.last_step = integer_or(json, "last_step", -1);
   process.last_step_time_ns = integer_or(json, "last_step_time_ns", 0);
   process.exit_code = optional_int(json, "exit_code");

@@ -17,10 +17,6 @@ constexpr size_t kPrefixBytes = kMagic.size() + sizeof(uint32_t);
 constexpr size_t kNameBytesMax = 100;
 constexpr size_t kFindingsMax = 1000;
 
-uint64_t count_or(const Json& json, const char* key) {
-  return static_cast<uint64_t>(std::max<int64_t>(integer_or(json, key, 0), 0));
-}
-
 // Reads the pieces that the header names out of what follows it.
 Status take_pieces(const Json& header, std::string_view body, Parcel& parcel) {
   const auto pieces = header.find("pieces");
@@ -32,8 +28,8 @@ Status take_pieces(const Json& header, std::string_view body, Parcel& parcel) {
     if (!item.is_object()) return corruption("a piece of a parcel is no JSON object");
     Piece piece;
     piece.file = string_or(item, "file", "");
-    piece.offset = count_or(item, "offset");
-    const uint64_t bytes = count_or(item, "bytes");
+    piece.offset = unsigned_or(item, "offset", 0);
+    const uint64_t bytes = unsigned_or(item, "bytes", 0);
     if (!is_segment_file(piece.file)) {
       return corruption("a parcel has a piece of no segment: " + piece.file.substr(0, 80));
     }
@@ -118,7 +114,7 @@ Result<Parcel> decode_parcel(std::string_view bytes) {
   parcel.info = string_or(header, "info", "");
   parcel.look = string_or(header, "look", "");
   parcel.collector = string_or(header, "collector", "");
-  parcel.findings_seen = count_or(header, "findings_seen");
+  parcel.findings_seen = unsigned_or(header, "findings_seen", 0);
   PARAMEDIC_TRY(take_pieces(header, rest.substr(length), parcel));
   return parcel;
 }
@@ -159,7 +155,7 @@ Result<Receipt> decode_receipt(std::string_view bytes) {
   receipt.received_ns = integer_or(json, "received_ns", 0);
   receipt.answered_ns = integer_or(json, "answered_ns", 0);
   receipt.collector = string_or(json, "collector", "");
-  receipt.findings_count = count_or(json, "findings_count");
+  receipt.findings_count = unsigned_or(json, "findings_count", 0);
   receipt.has_judged = bool_or(json, "has_judged", false);
   const auto findings = json.find("findings");
   if (findings == json.end() || !findings->is_array()) return receipt;

@@ -101,9 +101,8 @@ void Part::read(int64_t now_ns, int slices_max) {
 bool Part::may_have_more(int64_t now_ns) {
   struct stat facts = {};
   if (::stat((dir_ + "/" + kLookFile).c_str(), &facts) != 0) return false;
-  const std::array<int64_t, 3> stamp = {
-      static_cast<int64_t>(facts.st_ino), facts.st_size,
-      facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec};
+  const std::array<int64_t, 3> stamp = {static_cast<int64_t>(facts.st_ino), facts.st_size,
+                                        modified_ns(facts)};
   return std::exchange(look_stamp_, stamp) != stamp || found_rows_ ||
          now_ns - looked_ns_ >= kLookAgainNs;
 }

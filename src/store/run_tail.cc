@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/file.h"
 #include "store/batch_codec.h"
 #include "store/file_range.h"
 #include "store/row_cursor.h"
@@ -60,7 +61,7 @@ void Folder::look(const std::string& path) {
   struct stat facts = {};
   if (::stat(path.c_str(), &facts) != 0) return;  // none yet, or a file system that is away
   const int64_t now_ns = real_clock().monotonic_ns();
-  const int64_t changed = facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec;
+  const int64_t changed = modified_ns(facts);
   if (std::exchange(changed_ns, changed) != changed) noticed_ns = now_ns;
   if (now_ns - noticed_ns > kSettlesNs) return;
   const auto names = posix_file_system().list(path);
