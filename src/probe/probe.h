@@ -14,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 5
+#define PARAMEDIC_PROBE_VERSION 6
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
