@@ -175,7 +175,7 @@ def test_wrappers_leave_no_trace_in_names(train: Callable[..., Job]) -> None:
         net = nn.parallel.DistributedDataParallel(Net())
         """)
         + LOOP
-        + "dist.destroy_process_group()\n"
+        + "dist.barrier()\ndist.destroy_process_group()\n"
     )
     assert job.code == 0, job.stderr
     assert job.ring.named("gradient") == ["body.weight", "body.bias"]
