@@ -85,6 +85,11 @@ bool is_of_memory(const Exiting& exiting) {
                                         "out of memory", "bad_alloc", "Unable to allocate"});
 }
 
+bool is_of_taken_port(const Exiting& exiting) {
+  return contains_any(exiting.message,
+                      {"EADDRINUSE", "address already in use", "Address already in use"});
+}
+
 RankEnd end_of(const Job& job, const Rank& rank) {
   const RankProcess& process = rank.process;
   RankEnd end;

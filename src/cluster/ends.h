@@ -42,5 +42,7 @@ std::optional<RankEnd> first_departure(const Job& job);
 // Whether an exception tells of a peer or the network rather than of the rank that raised it.
 bool is_of_connection(const Exiting& exiting);
 bool is_of_memory(const Exiting& exiting);
+// That an address is in use: of torch's store, and of the C library (gRPC, Python).
+bool is_of_taken_port(const Exiting& exiting);
 
 }  // namespace paramedic::cluster

@@ -3,26 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <string>
-#include <string_view>
 #include <utility>
 
+#include "cluster/ends.h"
 #include "cluster/hang.h"
 #include "cluster/lint/lint_watch.h"
 
 namespace paramedic::cluster {
 namespace {
-
-// torch's store, and what the C library calls it (gRPC, Python).
-bool is_of_taken_port(const std::string& message) {
-  constexpr std::array<std::string_view, 3> kWords{"EADDRINUSE", "address already in use",
-                                                   "Address already in use"};
-  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
-    return message.find(word) != std::string::npos;
-  });
-}
 
 class PortInUse : public LintWatch {
  public:
@@ -42,7 +31,7 @@ class PortInUse : public LintWatch {
   void look_at_ends() {
     if (told_end_ || job().ranks().all().size() < 2) return;
     for (const auto& [number, rank] : job().ranks().all()) {
-      if (!rank.exiting || !is_of_taken_port(rank.exiting->message)) continue;
+      if (!rank.exiting || !is_of_taken_port(*rank.exiting)) continue;
       told_end_ = true;
       rules::Finding finding;
       finding.severity = rules::Severity::kError;

@@ -77,10 +77,10 @@ class NanOrigin : public Rule {
   }
 
   void on_event(const store::EventRow& row) override {
-    if (done_ || row.kind != "nan_origin") return;
-    const Result<Json> parsed = parse_json(row.json, "event nan_origin");
-    if (!parsed.ok() || !parsed->is_object()) return;
-    told_ = *parsed;
+    if (done_) return;
+    std::optional<Json> fields = told(row, "nan_origin");
+    if (!fields) return;
+    told_ = std::move(fields);
     told_step_ = row.origin.step;
   }
 

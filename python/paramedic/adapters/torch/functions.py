@@ -16,6 +16,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from paramedic import _probe
 from paramedic.adapters.torch.activations import Activations
+from paramedic.adapters.torch.loss_graph import kind_of
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.origins import Origins
@@ -87,7 +88,7 @@ class Functions:
             node = queue.popleft()
             if node is None:
                 continue
-            kind = _KINDS.get(node.name().rstrip("0123456789"))
+            kind = _KINDS.get(kind_of(node))
             if kind is not None and node._sequence_nr() not in of_modules:
                 name = self._name(node, kind)
                 # Of a layer that is used in each turn of a loop the last one is taken.
@@ -120,7 +121,7 @@ class Functions:
             if not queue:
                 return ""
             behind = queue.popleft()
-            if behind is None or behind.name().rstrip("0123456789") in _KINDS:
+            if behind is None or kind_of(behind) in _KINDS:
                 continue
             parameter = getattr(behind, "variable", None)
             if parameter is not None and self._models.knows(parameter):

@@ -50,7 +50,7 @@ class LossGraph:
             self._tap.fail(error)
 
     def _judge(self, node: Any, line: Any) -> None:
-        kind = _kind(node)
+        kind = kind_of(node)
         fields: Dict[str, Any] = {"loss": line.name, "where": where(line.place)}
         squashed = _squashed(node)
         if squashed is not None:
@@ -81,7 +81,8 @@ def _is_loss(module: Any) -> bool:
     return type(module).__module__ == "torch.nn.modules.loss"
 
 
-def _kind(node: Any) -> str:
+def kind_of(node: Any) -> str:
+    """The class of a node, without its version: "TanhBackward"."""
     return str(node.name()).rstrip("0123456789")
 
 
@@ -94,7 +95,7 @@ def _losses(start: Any) -> Iterator[Any]:
         node = queue.popleft()
         if node is None:
             continue
-        if _kind(node) in _CLASSES or _kind(node) in _BINARY:
+        if kind_of(node) in _CLASSES or kind_of(node) in _BINARY:
             yield node
         else:
             queue.extend(following for following, _ in node.next_functions)
@@ -104,29 +105,29 @@ def _before(node: Any) -> Any:
     """What gave the first operand of a node; changes of shape and type are passed over."""
     for _ in range(MAX_SHAPES):
         node = node.next_functions[0][0] if node.next_functions else None
-        if node is None or _kind(node) not in _SHAPES:
+        if node is None or kind_of(node) not in _SHAPES:
             break
     return node
 
 
 def _squashed(loss: Any) -> Optional[Tuple[str, bool]]:
     """(function, whether the logarithm is missing) of what stands before the loss wrongly."""
-    kind, before = _kind(loss), _before(loss)
+    kind, before = kind_of(loss), _before(loss)
     if before is None or kind == "BinaryCrossEntropyBackward":
         return None
-    if kind in _CLASSES and _kind(before) == "LogSoftmaxBackward":
+    if kind in _CLASSES and kind_of(before) == "LogSoftmaxBackward":
         before = _before(before)
     elif kind in _CLASSES:
-        function = _SQUASHED.get(_kind(before))
+        function = _SQUASHED.get(kind_of(before))
         return None if function is None else (function, True)
-    function = None if before is None else _SQUASHED.get(_kind(before))
+    function = None if before is None else _SQUASHED.get(kind_of(before))
     return None if function is None else (function, False)
 
 
 def is_weighted(node: Any) -> bool:
     """Whether positives count more than negatives in a binary cross entropy: then nobody knows what
     guessing gives."""
-    if node is None or _kind(node) != "BinaryCrossEntropyWithLogitsBackward":
+    if node is None or kind_of(node) != "BinaryCrossEntropyWithLogitsBackward":
         return False
     return _saved(node, "pos_weight") is not None or _saved(node, "weight") is not None
 
