@@ -11,7 +11,7 @@ import os
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-VERSION = 6
+VERSION = 7
 MAX_DIMS = 8
 NO_UNITS = 255
 MAX_PENDING = 256  # numbers kept before they are written

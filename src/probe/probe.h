@@ -14,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 6
+#define PARAMEDIC_PROBE_VERSION 7
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
@@ -271,13 +271,16 @@ typedef struct {
  *
  * All numbers are the owner's to set; objects are addresses of Python's, held by the owner. */
 #define PARAMEDIC_STRETCH_LINES 8
-#define PARAMEDIC_STRETCH_RATES 16
+#define PARAMEDIC_STRETCH_RATES 32
+#define PARAMEDIC_STRETCH_OPTIMIZERS 16
 
-/* A line that calls `backward()`: its code, the place in it, and the scalar that its loss is. */
+/* A line that calls `backward()`: its code, the place in it, the scalar that its loss is, and
+ * whether it has called it in the open step. */
 typedef struct {
   uint64_t code;
   int64_t place;
   int64_t number;
+  int64_t is_seen;
 } paramedic_stretch_line;
 
 /* The learning rate of a group of parameters: the type of the number, what it was last, and the
@@ -288,12 +291,30 @@ typedef struct {
   int64_t number;
 } paramedic_stretch_rate;
 
-/* `on` is set when a stretch begins. on_step(optimizer, args, kwargs): a step that is not taken
- * here. on_first(): after the first step of a stretch, on_keep(): after each one, or 0; on_due():
- * something is due in the step that was just opened; their exceptions end with them. parameter: a
- * function without arguments that answers the one whose gradient is looked at, or 0. session: its
- * attribute `step` is that of the open step. first_ns, last_ns: when the stretch began, and when
- * its last step ended; own_ns: what one of its steps took of ours. numbers: a paramedic_numbers.
+/* An optimizer, or 0 for one whose steps are none of the stretch. parameter: a function without
+ * arguments that answers the one whose gradient is looked at, or 0. Its learning rates are
+ * rate_count from first_rate on. last_step: in which it stepped last, or was made. is_stepped:
+ * whether it has in the open step; steps: how often in the stretch. */
+typedef struct {
+  uint64_t optimizer;
+  uint64_t parameter;
+  int64_t first_rate;
+  int64_t rate_count;
+  int64_t last_step;
+  int64_t is_stepped;
+  int64_t steps;
+} paramedic_stretch_optimizer;
+
+/* A step is over when an optimizer steps again or, after one has, a line calls `backward()` again;
+ * and when all have stepped but those that did not in the last forget_steps, which are not waited
+ * for.
+ *
+ * `on` is set when a stretch begins. on_step(optimizer, args, kwargs): a step that is not taken
+ * here. on_first(): an optimizer has stepped, which clears is_first; on_keep(): after each step, or
+ * 0; on_due(): something is due in the step that was just opened; their exceptions end with them.
+ * session: its attribute `step` is that of the open step. first_ns, last_ns: when the stretch
+ * began, and when its last step ended; own_ns: what one of its steps took of ours. numbers: a
+ * paramedic_numbers.
  * random: what is kept after each step while it has a length, and random_step the step that was
  * open then.
  *
@@ -305,9 +326,7 @@ typedef struct {
   uint64_t on_first;
   uint64_t on_keep;
   uint64_t on_due;
-  uint64_t parameter;
   uint64_t session;
-  uint64_t optimizer;
   uint64_t tensor_type;
   uint64_t float32;
   uint64_t none;
@@ -325,6 +344,7 @@ typedef struct {
   uint64_t numbers;
   uint64_t thread;
   int64_t on;
+  int64_t is_first;
   int64_t timed; /* 2 in the first step, 1 in one that is measured: the second, or after a tick */
   int64_t step;
   int64_t last_step; /* the first step that is none of the stretch */
@@ -339,10 +359,12 @@ typedef struct {
   int64_t own_ns;
   int64_t steps;
   int64_t random_step;
+  int64_t forget_steps;
   int64_t line_count;
-  int64_t rate_count;
+  int64_t optimizer_count;
   paramedic_gate_piece random;
   paramedic_stretch_line lines[PARAMEDIC_STRETCH_LINES];
+  paramedic_stretch_optimizer optimizers[PARAMEDIC_STRETCH_OPTIMIZERS];
   paramedic_stretch_rate rates[PARAMEDIC_STRETCH_RATES];
 } paramedic_stretch;
 

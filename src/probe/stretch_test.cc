@@ -40,7 +40,6 @@ class Stretch : public ::testing::Test {
     stretch.on_due = address(&due);
     stretch.numbers = address(&numbers);
     stretch.session = address(&session);
-    stretch.optimizer = address(&optimizer);
     stretch.none = address(&python.none);
     stretch.yes = address(&yes);
     stretch.no = address(&no);
@@ -53,14 +52,18 @@ class Stretch : public ::testing::Test {
 
   void tell_the_job() {
     stretch.line_count = 1;
-    stretch.lines[0] = {address(&code), 40, 3};
+    stretch.lines[0] = {address(&code), 40, 3, 0};
     python.members[{&frame, &names[1]}] = &code;
     python.members[{&frame, &names[2]}] = &place;
     python.integers[&place] = 40;
     tell_tensor(&loss_tensor, &loss);
     python.types[&loss_tensor] = &names[9];
     python.items[&pass] = {&python.none};
-    stretch.rate_count = 1;
+    stretch.forget_steps = 20;
+    stretch.optimizer_count = 1;
+    known.optimizer = address(&optimizer);
+    known.parameter = address(&reference);
+    known.rate_count = 1;
     stretch.rates[0] = {address(&float_type), 0.1, 4};
     python.members[{&optimizer, &names[7]}] = &groups;
     python.items[&groups] = {&group};
@@ -68,7 +71,6 @@ class Stretch : public ::testing::Test {
     python.types[&rate] = &float_type;
     python.floats[&rate] = 0.1;
     python.items[&only_self] = {&optimizer};
-    stretch.parameter = address(&reference);
     python.answers[&reference] = &weight;
     python.members[{&weight, &names[6]}] = &gradient_tensor;
     tell_tensor(&gradient_tensor, gradient.data());
@@ -88,13 +90,15 @@ class Stretch : public ::testing::Test {
     return answer == &yes;
   }
   // Whether the step goes the short way; the usual one answers nothing else than Python's does.
-  bool takes_step() {
-    void* const arguments[] = {&optimizer, &only_self, &no_names};
+  bool takes_step() { return takes_step_of(&optimizer); }
+  bool takes_step_of(void* stepping) {
+    void* const arguments[] = {stepping, &only_self, &no_names};
     python.calls.clear();
     return paramedic_stretch_step(&stretch, arguments, 3) == &python.none;
   }
 
   paramedic_stretch stretch{};
+  paramedic_stretch_optimizer& known = stretch.optimizers[0];
   paramedic_numbers numbers{};
   std::array<int, 16> names{};
   std::array<int, 16> addresses{};
@@ -164,9 +168,9 @@ TEST_F(Stretch, a_step_that_is_not_as_expected_goes_to_python_with_its_arguments
   python.types[&rate] = &code;  // a tensor
   EXPECT_TRUE(refused());
   python.types[&rate] = &float_type;
-  stretch.optimizer = address(&code);
+  known.optimizer = address(&code);
   EXPECT_TRUE(refused());
-  stretch.optimizer = address(&optimizer);
+  known.optimizer = address(&optimizer);
   EXPECT_TRUE(takes_step());
   EXPECT_EQ(stretch.steps, 1);
 }
@@ -205,13 +209,14 @@ TEST_F(Stretch, a_gradient_that_is_not_there_says_nothing) {
   EXPECT_TRUE(takes_step());
   python.answers[&reference] = &python.none;  // the model is gone
   EXPECT_FALSE(takes_step());
-  stretch.parameter = 0;
+  known.parameter = 0;
   EXPECT_TRUE(takes_step());
 }
 
 TEST_F(Stretch, the_first_step_is_told_the_second_timed_and_each_keeps_what_python_wants) {
   stretch.timed = 2;
-  stretch.parameter = 0;
+  stretch.is_first = 1;
+  known.parameter = 0;
   stretch.on_first = address(&first);
   stretch.on_keep = address(&keep);
   EXPECT_TRUE(keeps_loss());
@@ -246,7 +251,7 @@ TEST_F(Stretch, the_random_state_is_kept_after_each_step) {
 }
 
 TEST_F(Stretch, at_each_tick_numbers_are_written_and_steps_accounted_for) {
-  stretch.parameter = 0;
+  known.parameter = 0;
   stretch.tick_ns = 0;
   stretch.tick_every_ns = std::numeric_limits<int64_t>::max() / 2;
   EXPECT_TRUE(keeps_loss());
@@ -278,7 +283,7 @@ TEST_F(Stretch, a_sample_that_is_covered_at_a_tick_is_told_once_its_step_is_open
   ASSERT_NE(probe, nullptr);
   numbers.probe = probe;
   stretch.own_ns = 1000;
-  stretch.parameter = 0;
+  known.parameter = 0;
   // WHEN a step begins before and after a tick
   EXPECT_TRUE(takes_step());
   EXPECT_TRUE(python.calls.empty());
@@ -295,6 +300,102 @@ TEST_F(Stretch, a_sample_that_is_covered_at_a_tick_is_told_once_its_step_is_open
   EXPECT_TRUE(takes_step());
   EXPECT_EQ(python.calls, Calls{"due"});
   paramedic_probe_close(probe);
+}
+
+// Optimizers without groups of parameters, and a second line that calls `backward()`.
+class StretchOfSeveral : public Stretch {
+ protected:
+  StretchOfSeveral() {
+    stretch.optimizer_count = 3;
+    for (size_t i = 0; i < others.size(); i++) {
+      stretch.optimizers[i] = {address(&others[i]), 0, 0, 0, 6, 0, 0};
+      python.members[{&others[i], &names[7]}] = &no_names;
+    }
+    stretch.line_count = 2;
+    stretch.lines[1] = {address(&code), 80, 5, 0};
+  }
+
+  // `optimizer.step()`; which step is open then.
+  int64_t update(size_t number) {
+    EXPECT_TRUE(takes_step_of(&others[number]));
+    return stretch.step;
+  }
+  // `backward()` at the first or the second line; which step is open then.
+  int64_t backward(long long at) {
+    python.integers[&place] = at;
+    EXPECT_TRUE(keeps_loss());
+    return stretch.step;
+  }
+
+  std::array<int, 3> others{};
+};
+
+TEST_F(StretchOfSeveral, a_step_is_over_when_all_have_stepped) {
+  for (int64_t step = 7; step < 10; step++) {
+    EXPECT_EQ(backward(40), step);
+    EXPECT_EQ(update(0), step);
+    EXPECT_EQ(backward(80), step);
+    EXPECT_EQ(update(2), step);
+    EXPECT_EQ(update(1), step + 1);
+  }
+  EXPECT_EQ(stretch.steps, 3);
+  EXPECT_EQ(known.steps, 3);
+  EXPECT_EQ(known.last_step, 9);
+}
+
+TEST_F(StretchOfSeveral, or_when_one_steps_again) {
+  EXPECT_EQ(update(0), 7);
+  EXPECT_EQ(known.is_stepped, 1);
+  EXPECT_EQ(update(0), 8);
+  EXPECT_EQ(update(1), 8);
+  EXPECT_EQ(update(0), 9);
+  EXPECT_EQ(stretch.optimizers[1].is_stepped, 0);
+  EXPECT_EQ(stretch.optimizers[1].last_step, 8);
+}
+
+TEST_F(StretchOfSeveral, or_when_a_line_calls_backward_again_after_an_update) {
+  EXPECT_EQ(backward(40), 7);
+  EXPECT_EQ(backward(40), 7);  // gradients add up
+  EXPECT_EQ(update(0), 7);
+  EXPECT_EQ(backward(80), 7);
+  EXPECT_EQ(backward(40), 8);
+  EXPECT_EQ(update(1), 8);
+  EXPECT_EQ(stretch.lines[1].is_seen, 0);
+}
+
+TEST_F(StretchOfSeveral, one_that_has_not_stepped_for_long_is_not_waited_for) {
+  stretch.optimizers[2].optimizer = 0;  // its steps are none of the stretch
+  stretch.optimizers[2].last_step = 7 - stretch.forget_steps;
+  EXPECT_EQ(update(0), 7);
+  EXPECT_EQ(update(1), 7);
+  EXPECT_EQ(update(0), 8);
+  EXPECT_EQ(update(1), 9);
+}
+
+TEST_F(StretchOfSeveral, each_has_its_own_rates_and_gradient) {
+  stretch.optimizers[1].rate_count = 1;
+  stretch.optimizers[1].first_rate = 3;
+  stretch.rates[3] = {address(&float_type), 0.1, 9};
+  python.floats[&rate] = 0.2;
+  python.members[{&others[1], &names[7]}] = &groups;
+  EXPECT_EQ(update(0), 7);
+  EXPECT_EQ(numbers.count, 0);
+  EXPECT_EQ(update(1), 7);
+  ASSERT_EQ(numbers.count, 1);
+  EXPECT_EQ(numbers.ids[0], 9);
+  EXPECT_EQ(stretch.rates[3].value, 0.2);
+  gradient[2] = std::nanf("");
+  stretch.optimizers[2].parameter = address(&reference);
+  EXPECT_FALSE(takes_step_of(&others[2]));
+  EXPECT_EQ(stretch.optimizers[2].is_stepped, 0);
+}
+
+TEST_F(StretchOfSeveral, what_is_due_in_a_step_that_a_backward_begins_is_left_to_python) {
+  EXPECT_EQ(backward(40), 7);
+  EXPECT_EQ(update(0), 7);
+  stretch.last_step = 7;
+  EXPECT_FALSE(keeps_loss());
+  EXPECT_EQ(stretch.step, 7);
 }
 
 TEST_F(Stretch, numbers_are_written_before_there_is_no_more_room) {

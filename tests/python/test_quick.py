@@ -1,9 +1,11 @@
 """Steps at which nothing is due go a short way; nothing of it may be missing or wrong."""
 
+import random
 from typing import Callable
 
 import pytest
 from conftest import Job
+from ring import Ring
 from test_nan_origin import born
 from test_steps import script
 
@@ -147,3 +149,79 @@ def test_a_new_model_is_told_with_its_loss(train: Callable[..., Job]) -> None:
     )
     assert [f["fit"] for f in job.ring.facts("loss")] == [0, 1]
     assert len(job.losses()) == 60
+
+
+# Which optimizers step in which order: a letter is `backward()` at a line of its own and an update,
+# a small one an update alone, and a digit `backward()` alone, at one of two lines.
+ORDERS = {
+    "in turn": "AB" * 30,
+    "the first five times as often": "AAAAAB" * 10,
+    "one line for all": "<AB>" * 20,
+    "one that ends": "ABC" * 4 + "AB" * 50,
+    "gradients that add up": "112A12B" * 15,
+    "updates of one gradient": "1ab2ba" * 15,
+}
+
+SEVERAL = """
+    import os
+    if os.environ["QUICK"] == "no":
+        from paramedic.adapters.torch import quick
+        quick.Stretch = None  # there can be none
+    nets = [nn.Linear(4, 1) for _ in range(3)]
+    optimizers = [torch.optim.SGD(net.parameters(), 0.01) for net in nets]
+    x = torch.randn(4, 4)
+    def loss(at):
+        return nets[at](x).pow(2).mean()
+    def update(at):
+        optimizers[at].param_groups[0]["lr"] *= 0.99
+        optimizers[at].step()
+    is_one_line = False
+    for sign in os.environ["ORDER"]:
+        if sign in "<>":
+            is_one_line = sign == "<"
+            continue
+        at = "ABC".find(sign.upper())
+        if is_one_line:
+            loss(at).backward()
+        elif sign == "1": sum(map(loss, range(3))).backward()
+        elif sign == "2": sum(map(loss, range(3))).backward()
+        elif sign == "A": loss(0).backward()
+        elif sign == "B": loss(1).backward()
+        elif sign == "C": loss(2).backward()
+        if at >= 0:
+            update(at)
+    if os.environ["QUICK"] == "yes":
+        import gc
+        from paramedic.adapters.torch.stretch import Stretch
+        (stretch,) = [one for one in gc.get_objects() if type(one) is Stretch]
+        print(sum(one.steps for one in stretch.state.optimizers))
+"""
+
+
+def _numbers(ring: Ring) -> "dict[str, list[tuple[int, float]]]":
+    """What was recorded at each step, of losses and rates."""
+    assert ring.of_kind("not_captured") == []
+    return {
+        name: [(one.step, one.value) for one in ring.scalar(name)]
+        for name in ring.scalar_names()
+        if name.startswith(("loss/", "learning_rate/"))
+    }
+
+
+@pytest.mark.parametrize("name", [*ORDERS, *map(str, range(4))])
+def test_several_optimizers_make_the_same_steps_on_both_ways(
+    train: Callable[..., Job], name: str
+) -> None:
+    # GIVEN optimizers that step in some order, or in one that was drawn
+    order = ORDERS.get(name) or "".join(random.Random(name).choices("AABBC12ab<>", k=300))
+    # WHEN steps go the short way, and when there can be none
+    env = {"ORDER": order, "QUICK": "yes"}
+    job = train(script(SEVERAL), plan=NOTHING, env=env)
+    quick = job.ring
+    _, usual = train(script(SEVERAL), plan=NOTHING, env={**env, "QUICK": "no"}).rings
+    # THEN the same is recorded of each
+    assert _numbers(quick) == _numbers(usual)
+    assert quick.last_step == usual.last_step
+    assert len(_numbers(quick)) >= 3
+    # AND the last stretch has taken updates
+    assert int(job.stdout) > 0

@@ -39,8 +39,9 @@ constexpr double kContendedMsMin = 8'000;
 constexpr double kComputesMore = 1.5;
 constexpr size_t kParts = 4;  // of the span: the same rank leads in each of them
 // Beats, as a share of all, that hold most of the excess. Below lies what a rank does now and
-// then on behalf of all: a checkpoint, an evaluation, a report.
-constexpr double kHabit = 0.12;
+// then on behalf of all: a checkpoint, an evaluation, a report each tenth step, and what a busy
+// machine adds to that.
+constexpr double kHabit = 0.16;
 constexpr double kSideJobHabit = 0.30;  // where it is seen to be one of these
 constexpr double kThrottledMin = 0.1;   // of the time, worth a word
 constexpr double kNoisyCores = 0.5;     // used by others than the job, worth a word

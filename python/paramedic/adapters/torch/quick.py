@@ -7,18 +7,21 @@ is read where it lies and kept in a buffer, a gradient is looked at, the step is
 is not as it was when the stretch began (another line, another optimizer, a closure, a number that
 is not finite) leaves the short way; the rest of that step goes the usual one, which decides what it
 means. Where there can be no native functions every step goes the usual way.
+
+Several optimizers take part in one stretch, each with its own rates and gradient; when a step is
+over is decided as steps.py does.
 """
 
 import ctypes
 import sys
 import weakref
 from time import perf_counter_ns
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.stretch import MAX_LINES, MAX_RATES, Stretch
+from paramedic.adapters.torch.stretch import MAX_LINES, MAX_OPTIMIZERS, MAX_RATES, Stretch
 from paramedic.recovery.random_state import TorchRandom
 
 # What a stretch may keep back from the ring: a job that is killed loses no more than this. And how
@@ -32,6 +35,9 @@ STRETCH_NS = 1_000_000_000
 RANDOM_STATE_FROM_NS = 500_000
 RANDOM_STATE_STEPS = 2000
 VALUES = 6  # of a gradient, looked at in each step (stretch.cc)
+# After a stretch that took no step of an optimizer so many usual steps are waited for, doubled each
+# time: losses on a device, say, never go this way, and to begin costs more than it is worth then.
+MAX_PAUSE_STEPS = 64
 
 
 def _nothing() -> None:
@@ -51,6 +57,36 @@ class Line:
         self.told_fit = -1
 
 
+class Member(NamedTuple):
+    """An optimizer of a stretch. `optimizer` is None for one whose steps go the usual way, but for
+    which a step is waited; `last_step`: in which it stepped last, or was made."""
+
+    optimizer: "Optional[weakref.ref[Any]]"
+    parameter: "Optional[weakref.ref[Any]]"
+    rates: List[Any]
+    rate_numbers: List[int]
+    last_step: int
+    is_stepped: bool
+
+
+class Taken(NamedTuple):
+    """What an optimizer did in a stretch."""
+
+    steps: int
+    last_step: int
+    is_stepped: bool  # in the step that is open
+
+
+class Taking(NamedTuple):
+    """What was done in a stretch: the steps that it has ended, what its members did, the names of
+    lines that called `backward()` in the open step, and up to when all is accounted for."""
+
+    steps: int
+    members: List[Taken]
+    lines: Set[str]
+    told_ns: int
+
+
 class Quick:
     """The state of a stretch; what its steps need of it lies in the native structure."""
 
@@ -64,8 +100,10 @@ class Quick:
         self._is_refused = False
         # Lines by their code and the place in it.
         self._lines: Dict[Tuple[int, int], Line] = {}
+        self._told_lines: List[Line] = []
         self._lines_are_set = False
-        self._rates: List[Any] = []
+        self._members: List[Member] = []
+        self._pause = self._pause_left = 0
         # Called with a tensor, the further arguments, and the frame that calls `backward()`: True
         # when the loss is kept, and the pass goes this way.
         self.loss: Callable[[Any, Any, Any], bool] = lambda tensor, args, frame: False
@@ -79,8 +117,8 @@ class Quick:
         # asked with whether that costs little.
         self.keep_random_state: Callable[[], None] = _nothing
         self.wants_random_state: Callable[[bool], bool] = lambda costs_little: False
-        # Set by the steps: told how many a stretch has taken, and up to when all are accounted for.
-        self.after_stretch: Callable[[int, int], None] = lambda steps, told_ns: None
+        # Set by the steps.
+        self.after_stretch: Callable[[Taking], None] = lambda taking: None
         # Set by the steps: something is due in the step that was opened in a stretch.
         self.on_due: Callable[[], None] = _nothing
         # Set by the fingerprints: the first step from the one given on that they have to see.
@@ -101,41 +139,33 @@ class Quick:
         """A new fit: its losses are told first."""
         self._lines.clear()
         self._lines_are_set = False
+        self._pause = self._pause_left = 0
 
-    def begin(
-        self,
-        optimizer: "weakref.ref[Any]",
-        parameter: "Optional[weakref.ref[Any]]",
-        rates: List[Any],
-        rate_numbers: List[int],
-        told_ns: int,
-    ) -> None:
-        """A stretch begins with the step that was just opened; those up to `told_ns` are accounted
-        for."""
+    def begin(self, members: List[Member], lines: Set[str], forget_steps: int, told_ns: int) -> None:
+        """A stretch begins with the open step, in which the named lines called `backward()`; what
+        was up to `told_ns` is accounted for."""
         session = self._session
-        probe, stretch, owner = session.probe, self._native(), optimizer()
+        if self._pause_left > 0:
+            self._pause_left -= 1
+            return
+        probe, stretch = session.probe, self._native()
         if (
             stretch is None
             or probe is None
-            or owner is None
             or not self._lines
-            or len(rates) > MAX_RATES
-            or not all(type(rate) in (float, int) for rate in rates)
+            or len(members) > MAX_OPTIMIZERS
+            or sum(len(member.rates) for member in members) > MAX_RATES
         ):
             return
         state = stretch.state
         state.numbers = ctypes.addressof(probe.numbers)
         state.thread = session.thread
-        state.optimizer = id(owner)
         state.step = session.step
         state.ask_step = probe.next_due(session.step)
         state.last_step = self.next_wanted(session.step)
-        self._set_lines(state)
-        self._rates = rates
-        state.rate_count = len(rates)
-        for at, rate in enumerate(rates):
-            state.rates[at] = (id(type(rate)), rate, rate_numbers[at])
-        self._hold_or_let_go("parameter", parameter)
+        self._set_lines(state, lines)
+        self._set_members(state, members)
+        state.forget_steps = forget_steps
         self._keep_random_state(stretch)
         state.steps = state.own_ns = state.told_steps = 0
         state.first_ns = state.last_ns = now = perf_counter_ns()
@@ -144,8 +174,25 @@ class Quick:
         state.told_ns = told_ns
         # Of the second step, and of one after each tick, it is measured what it takes of ours, for
         # all up to the next.
-        state.timed, state.on = 2, 1
+        state.timed, state.is_first, state.on = 2, 1, 1
         self.on = True
+
+    def _set_members(self, state: Any, members: List[Member]) -> None:
+        # Keeps the references whose addresses are written down.
+        self._members = members
+        state.optimizer_count = len(members)
+        first_rate = 0
+        for at, member in enumerate(members):
+            owner = None if member.optimizer is None else member.optimizer()
+            parameter = member.parameter
+            count = len(member.rates)
+            state.optimizers[at] = (
+                *(0 if owner is None else id(owner), 0 if parameter is None else id(parameter)),
+                *(first_rate, count, member.last_step, member.is_stepped, 0),
+            )
+            for rate, number in zip(member.rates, member.rate_numbers):
+                state.rates[first_rate] = (id(type(rate)), rate, number)
+                first_rate += 1
 
     def _find_random_state(self, stretch: Stretch) -> None:
         try:
@@ -171,15 +218,31 @@ class Quick:
         self.on = False
         state.on = 0
         steps = state.steps
+        taken = [
+            Taken(one.steps, one.last_step, bool(one.is_stepped))
+            for one in state.optimizers[: state.optimizer_count]
+        ]
+        lines = {
+            line.name for at, line in enumerate(self._told_lines) if state.lines[at].is_seen
+        }
+        self.after_stretch(Taking(steps, taken, lines, state.told_ns))
         if steps:
-            self.after_stretch(steps, state.told_ns)
             self._session.spent_ns += state.own_ns * (steps - state.told_steps)
             self.step_ns = (state.last_ns - state.first_ns) / steps
             self._phases.begin_step(state.last_ns)
-        for at, rate in enumerate(self._rates):
-            now = state.rates[at].value
-            if rate != now:
-                self._rates[at] = now
+        self._take_back_rates(state)
+        took_none = not any(one.steps for one in taken)
+        self._pause = min(2 * self._pause + 1, MAX_PAUSE_STEPS) if took_none else 0
+        self._pause_left = self._pause
+
+    def _take_back_rates(self, state: Any) -> None:
+        at = 0
+        for member in self._members:
+            for index, rate in enumerate(member.rates):
+                now = state.rates[at].value
+                if rate != now:
+                    member.rates[index] = now
+                at += 1
 
     def _native(self) -> Optional[Stretch]:
         if self._stretch is None and not self._is_refused and self.pre_hook is not None:
@@ -205,13 +268,15 @@ class Quick:
         is_kept = self._stretch.state.random_step == self._session.step
         return self._random.state() if is_kept else None
 
-    def _set_lines(self, state: Any) -> None:
+    def _set_lines(self, state: Any, seen: Set[str]) -> None:
         if self._lines_are_set:
+            for at, line in enumerate(self._told_lines):
+                state.lines[at].is_seen = line.name in seen
             return
-        state.line_count = min(len(self._lines), MAX_LINES)
-        for at, ((code, place), line) in enumerate(self._lines.items()):
-            if at < MAX_LINES:
-                state.lines[at] = (code, place, line.number)
+        self._told_lines = list(self._lines.values())[:MAX_LINES]
+        state.line_count = len(self._told_lines)
+        for at, ((code, place), line) in enumerate(zip(self._lines, self._told_lines)):
+            state.lines[at] = (code, place, line.number, line.name in seen)
         self._lines_are_set = True
 
     def _hold_or_let_go(self, name: str, thing: Any) -> None:

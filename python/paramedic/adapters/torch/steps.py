@@ -17,7 +17,7 @@ from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.model_facts import ModelFacts
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.phases import Phases
-from paramedic.adapters.torch.quick import Quick
+from paramedic.adapters.torch.quick import Member, Quick, Taking
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.tensors import Definitions, TensorBatch
 
@@ -96,8 +96,8 @@ class Steps:
         quick.usual_step = self._before
         quick.after_stretch = self._count_stretch
         quick.on_due = self._due_in_stretch
-        # The optimizer that steps in a stretch.
-        self._stretched: Optional[Stepper] = None
+        # The optimizers of the stretch.
+        self._stretched: List[Stepper] = []
         models.optimizers = self.optimizers
         models.on_found.append(self._models_found)
         session.on_fork.append(self._reset)
@@ -221,7 +221,7 @@ class Steps:
             callback(stepper, optimizer)
         if self._all_have_stepped():
             self._end_step(now)
-            self._begin_stretch(stepper)
+        self._begin_stretch(stepper)
 
     def _all_have_stepped(self) -> bool:
         """Whether no optimizer is left that is likely to step before one steps again."""
@@ -341,29 +341,48 @@ class Steps:
         session.open_step()
 
     def _begin_stretch(self, stepper: Stepper) -> None:
-        """Goes the short way from here on, when nothing is due and all is known."""
-        session = self._session
-        if session.due or len(self._steppers) != 1 or stepper.told_fit != session.fit:
+        """Goes the short way from here on, when nothing is due and all is known of the optimizer
+        that has just stepped."""
+        if self._session.due or self.is_looking() or not self._goes_short(stepper):
             return
+        self._stretched = self.steppers()
+        members = [self._member(stepper) for stepper in self._stretched]
+        self._quick.begin(members, self._lines, FORGET_AFTER_STEPS, self._done_ns)
+
+    def _goes_short(self, stepper: Stepper) -> bool:
+        return stepper.told_fit == self._session.fit and all(
+            type(rate) in (float, int) for rate in stepper.rates
+        )
+
+    def _member(self, stepper: Stepper) -> Member:
+        last_step = max(stepper.last_step, stepper.made_at_step)
         optimizer = stepper.reference()
-        if optimizer is None or None in stepper.rates or self.is_looking():
-            return
+        is_stepped = id(optimizer) in self._stepped
+        if optimizer is None or not self._goes_short(stepper):
+            return Member(None, None, [], [], last_step, is_stepped)
         if not stepper.rate_numbers:
-            assert session.probe is not None
+            assert self._session.probe is not None
             stepper.rate_numbers = [
-                session.probe.scalar_id(_rate_name(stepper, index))
+                self._session.probe.scalar_id(_rate_name(stepper, index))
                 for index in range(len(stepper.rates))
             ]
         parameter = self.sentinel(stepper, optimizer)
-        self._stretched = stepper
-        self._quick.begin(
-            stepper.reference, parameter, stepper.rates, stepper.rate_numbers, self._done_ns
-        )
+        rates, numbers = stepper.rates, stepper.rate_numbers
+        return Member(stepper.reference, parameter, rates, numbers, last_step, is_stepped)
 
-    def _count_stretch(self, steps: int, told_ns: int) -> None:
-        self._done_ns = told_ns
-        if self._stretched is not None:
-            self._stretched.steps += steps
+    def _count_stretch(self, taking: Taking) -> None:
+        self._done_ns = taking.told_ns
+        if taking.steps:
+            self._lines.clear()
+        self._lines.update(taking.lines)
+        self._stepped.clear()
+        for stepper, taken in zip(self._stretched, taking.members):
+            stepper.steps += taken.steps
+            if taken.steps:
+                stepper.last_step = taken.last_step
+            optimizer = stepper.reference()
+            if taken.is_stepped and optimizer is not None:
+                self._stepped.add(id(optimizer))
 
     def _due_in_stretch(self) -> None:
         self._charged_ns = perf_counter_ns()
@@ -375,7 +394,7 @@ class Steps:
         self._charge()
 
     def _reset(self) -> None:
-        self._stretched = None
+        self._stretched = []
         self._steppers.clear()
         self._labels.clear()
         self._stepped.clear()

@@ -7,10 +7,10 @@ from typing import Any
 from paramedic._native import METH_FASTCALL, Native
 from paramedic.recovery.gate import Piece
 
-MAX_LINES, MAX_RATES = 8, 16
+MAX_LINES, MAX_RATES, MAX_OPTIMIZERS = 8, 32, 16
 
 _OBJECTS = (
-    *("on_step", "on_first", "on_keep", "on_due", "parameter", "session", "optimizer"),
+    *("on_step", "on_first", "on_keep", "on_due", "session"),
     *("tensor_type", "float32", "none", "yes", "no"),
 )
 # Names of attributes, and of the item of a group that is its learning rate.
@@ -26,22 +26,41 @@ _NAMES = {
     "name_rate": "lr",
 }
 _NUMBERS = (
-    *("on", "timed", "step", "last_step", "end_ns", "ask_step", "tick_ns"),
+    *("on", "is_first", "timed", "step", "last_step", "end_ns", "ask_step", "tick_ns"),
     *("tick_every_ns", "told_ns", "told_steps", "first_ns", "last_ns", "own_ns", "steps"),
-    *("random_step", "line_count", "rate_count"),
+    *("random_step", "forget_steps", "line_count", "optimizer_count"),
 )
 
 
 class Line(ctypes.Structure):
     """paramedic_stretch_line."""
 
-    _fields_ = [("code", ctypes.c_uint64), ("place", ctypes.c_int64), ("number", ctypes.c_int64)]
+    _fields_ = [
+        ("code", ctypes.c_uint64),
+        ("place", ctypes.c_int64),
+        ("number", ctypes.c_int64),
+        ("is_seen", ctypes.c_int64),
+    ]
 
 
 class Rate(ctypes.Structure):
     """paramedic_stretch_rate."""
 
     _fields_ = [("type", ctypes.c_uint64), ("value", ctypes.c_double), ("number", ctypes.c_int64)]
+
+
+class Optimizer(ctypes.Structure):
+    """paramedic_stretch_optimizer."""
+
+    _fields_ = [
+        ("optimizer", ctypes.c_uint64),
+        ("parameter", ctypes.c_uint64),
+        ("first_rate", ctypes.c_int64),
+        ("rate_count", ctypes.c_int64),
+        ("last_step", ctypes.c_int64),
+        ("is_stepped", ctypes.c_int64),
+        ("steps", ctypes.c_int64),
+    ]
 
 
 class State(ctypes.Structure):
@@ -55,6 +74,7 @@ class State(ctypes.Structure):
         *((name, ctypes.c_int64) for name in _NUMBERS),
         ("random", Piece),
         ("lines", Line * MAX_LINES),
+        ("optimizers", Optimizer * MAX_OPTIMIZERS),
         ("rates", Rate * MAX_RATES),
     ]
 
