@@ -6,6 +6,11 @@
 //   squashed_before_loss {loss, function, log_missing, where}   labels_out_of_range {loss, low,
 //   high, where}   eval_mode_in_training {model, modules: [], first_step, where}
 //   optimizer_misses_parameters {optimizer, parameters: [], first_step, where}
+//   train_mode_in_evaluation {model, modules: [], first_step, where}   batch_repeated {rows, steps,
+//   why, where}   loss_of_all_pairs {loss, rows, where}   embedding_of_one {module, index, rows}
+//   labels_differ {seen, differ, kind, level: of the best constant answer or null, where}
+//   input_scale {rms, level: mean square of the targets or null, ends: of features, mean, where}
+//   answers {labels: [], answers: [], right: [], weighted, at: of the fit, where}
 
 #include <optional>
 

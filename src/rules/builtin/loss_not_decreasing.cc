@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rules/rule.h"
+#include "rules/told.h"
 
 namespace paramedic::rules {
 
@@ -19,7 +20,30 @@ class LossNotDecreasing : public Rule {
  public:
   using Rule::Rule;
 
+  // Seen in the graph of the loss: no step is needed to know it.
+  void on_event(const store::EventRow& row) override {
+    const std::optional<Json> fields = told(row, "loss_of_all_pairs");
+    if (!fields || all_pairs_) return;
+    all_pairs_ = true;
+    const int64_t rows = integer_or(*fields, "rows", 0);
+    Finding finding;
+    finding.severity = Severity::kWarning;
+    finding.step = row.origin.step;
+    finding.kind = "loss";
+    finding.tensor = string_or(*fields, "loss", "loss");
+    finding.confidence = 0.95;
+    finding.where = told_where(*fields);
+    finding.message = fmt::format(
+        "predictions of shape ({0}, 1) and targets of shape ({0},), or the other way round, spread "
+        "to ({0}, {0}): each prediction is compared with all targets, and the loss cannot fall "
+        "below their variance",
+        rows);
+    finding.evidence.emplace_back("give both the same shape: squeeze(1), or targets[:, None]");
+    report(std::move(finding));
+  }
+
   void on_step(int64_t step) override {
+    if (all_pairs_) return;
     const Learning learning = facts().learning();
     const bool stuck = learning == Learning::kStalled || learning == Learning::kWorse;
     if (stuck) {
@@ -35,6 +59,7 @@ class LossNotDecreasing : public Rule {
   }
 
   void finish() override {
+    if (all_pairs_) return;
     const Learning learning = facts().learning();
     if (learning != Learning::kStalled && learning != Learning::kWorse) return;
     const LossFact& loss = *facts().only_loss();
@@ -81,6 +106,7 @@ class LossNotDecreasing : public Rule {
 
   Streak held_;
   std::optional<Finding> told_;
+  bool all_pairs_ = false;
 };
 
 }  // namespace
@@ -91,7 +117,8 @@ RuleEntry loss_not_decreasing_rule() {
            "The loss does not fall",
            "Over 200 steps the median of the last quarter is not 3 % and four standard errors "
            "below the first steps, and the level is that of guessing (ln of the number of "
-           "classes) or of targets not learnt at all; or it has grown threefold. Not judged: "
+           "classes) or of targets not learnt at all; or it has grown threefold; or the graph of "
+           "the loss compares each of N predictions with all N targets. Not judged: "
            "several losses or optimizers in turn, losses of both signs, very noisy ones, "
            "warm-up.",
            "check that the optimizer has the model's parameters and steps, try a learning rate "

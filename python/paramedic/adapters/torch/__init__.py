@@ -2,7 +2,8 @@
 
 Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
 `activations`, `functions`, `loader`, `shards`, `phases`, `zero_grad`, `unstepped`, `modes`,
-`orphans`, `loss_graph`, `nan_origin`, `replicas`. They share a `Session`, and meet here only.
+`orphans`, `loss_graph`, `broadcasts`, `looks` (with `labels` and `repeats`), `evaluations`,
+`nan_origin`, `replicas`. They share a `Session`, and meet here only.
 """
 
 import functools
@@ -14,10 +15,14 @@ from typing import Any, Callable, Dict, List, Optional
 from paramedic.adapters.common.facts import Facts
 from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.activations import Activations
+from paramedic.adapters.torch.broadcasts import Broadcasts
 from paramedic.adapters.torch.device import DeviceReader
 from paramedic.adapters.torch.distributed import Distributed
+from paramedic.adapters.torch.evaluations import Evaluations
 from paramedic.adapters.torch.functions import Functions
+from paramedic.adapters.torch.labels import Answers, Labels, Scale
 from paramedic.adapters.torch.loader import Loaders
+from paramedic.adapters.torch.looks import Looks
 from paramedic.adapters.torch.loss import Losses
 from paramedic.adapters.torch.loss_graph import LossGraph
 from paramedic.adapters.torch.memory import Memory
@@ -30,10 +35,12 @@ from paramedic.adapters.torch.orphans import Orphans
 from paramedic.adapters.torch.pace import Pace
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.quick import Quick
+from paramedic.adapters.torch.repeats import Repeats
 from paramedic.adapters.torch.replicas import Replicas
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.shards import Shards
 from paramedic.adapters.torch.steps import Steps
+from paramedic.adapters.torch.tables import Tables
 from paramedic.adapters.torch.tensors import Definitions
 from paramedic.adapters.torch.unstepped import Unstepped
 from paramedic.adapters.torch.zero_grad import ZeroGrad
@@ -86,22 +93,36 @@ class Adapter:
         quick.wants_random_state = nan_origin.wants_random_state
         nan_origin.kept_random_state = quick.random_state
         replicas = Replicas(session, source, models, self.origins, definitions)
-        quick.next_wanted = replicas.next_wanted
         self.activations = Activations(session, models, definitions)
         functions = Functions(session, models, self.origins, facts, self.activations)
         self.losses.looks.extend([LossGraph(session, models, self.origins).look, functions.look])
+        looks = Looks(session, source, models)
+        looks.judges.extend(
+            [
+                Repeats(session, source, self.loaders, definitions).look,
+                Labels(session, definitions).look,
+                Answers(session).look,
+                Scale(session).look,
+            ]
+        )
+        looks.calls.append(Tables(session, models).called)
+        self.losses.looks.extend([looks.look, Broadcasts(session, source).look])
+        self.losses.is_looking = looks.is_looking
+        quick.next_wanted = lambda step: min(replicas.next_wanted(step), looks.next_wanted(step))
+        self.evaluations = Evaluations(session, source, models)
         self.modes = Modes(session, source, models, self.origins)
         orphans = Orphans(session, models, self.origins, self.steps)
         self.steps.before_update.extend(
             [functions.before_update, self.modes.before_update, orphans.before_update]
         )
+        self.steps.before_update.extend([looks.before_update, self.evaluations.before_update])
         self.steps.backward_ns = lambda: self.losses.backward_ns
         zero_grad = ZeroGrad(session, models)
         self.losses.before.extend([self.steps.before_backward, zero_grad.before_backward])
         unstepped = Unstepped(session, models, self.origins, self.steps)
         self.losses.after.extend([zero_grad.after_backward, unstepped.after_backward])
         self.steps.after_update.append(unstepped.after_update)
-        self.steps.is_looking = zero_grad.is_looking
+        self.steps.is_looking = lambda: zero_grad.is_looking() or looks.is_looking()
         self.steps.before_update.extend([zero_grad.before_update, replicas.before_update])
         self.steps.after_update.extend([replicas.after_update, zero_grad.after_update])
         self.steps.on_step_end.extend([self.losses.end_step, reader.collect])
@@ -138,6 +159,7 @@ class Adapter:
         if not self.session.compiled:
             self.session.compiled = True
             self.models.disarm()
+            self.evaluations.stop()
             self.activations.stop("the model is compiled")
 
 
@@ -156,12 +178,16 @@ def _wrap_train(adapter: Adapter) -> None:
     genuine, tap = module_class.train, adapter.session.tap("validation")
     phases, models, session = adapter.phases, adapter.models, adapter.session
     quick, modes, recursion = adapter.quick, adapter.modes, genuine.__code__
+    evaluations = adapter.evaluations
 
     @functools.wraps(genuine)
     def train(self: Any, mode: bool = True) -> Any:
         # For the modules inside of one it is called by itself.
-        if not mode and sys._getframe(1).f_code is not recursion:
-            modes.switched_off(self)
+        if sys._getframe(1).f_code is not recursion:
+            if mode:
+                evaluations.switched_on(self)
+            else:
+                modes.switched_off(self)
         if tap.on and session.thread:
             try:
                 found = models.module(self)

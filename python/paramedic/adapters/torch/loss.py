@@ -59,8 +59,9 @@ class Losses:
         self.before: List[Callable[[str], None]] = []
         self.after: List[Callable[[], None]] = []
         # Called before a backward pass whose graph may be of interest: of a line that is new to the
-        # fit (the last argument), or on a step for which activations are due.
+        # fit (the last argument), on a step for which activations are due, or that is looked at.
         self.looks: List[Callable[[Line, Any, bool], None]] = []
+        self.is_looking: Callable[[], bool] = lambda: False
         # Called with (line's place, frame) when a loss is not finite, before its backward runs.
         self.on_alarm: Optional[Callable[[Tuple[str, int, str], Any, float], None]] = None
         self.backward_ns = 0
@@ -125,7 +126,7 @@ class Losses:
         if first:
             line.told_fit = self._session.fit
             self._tell(line, tensors)
-        if first or self._session.due & _probe.DUE_ACTIVATION:
+        if first or self._session.due & _probe.DUE_ACTIVATION or self.is_looking():
             for look in self.looks:
                 look(line, tensors, first)
         if isinstance(tensors, self._session.torch.Tensor):

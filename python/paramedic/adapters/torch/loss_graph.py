@@ -6,7 +6,7 @@ cross entropy has no lower bound for targets outside of 0 to 1, as -1 and 1, or 
 """
 
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, Optional, Tuple
+from typing import Any, Container, Deque, Dict, List, Optional, Tuple
 
 from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.names import Models
@@ -44,7 +44,7 @@ class LossGraph:
         if not first or not self._tap.on or not isinstance(tensors, self._session.torch.Tensor):
             return
         try:
-            for node in _losses(tensors.grad_fn):
+            for node in search(tensors.grad_fn, _CLASSES | _BINARY):
                 self._judge(node, line)
         except Exception as error:
             self._tap.fail(error)
@@ -60,7 +60,7 @@ class LossGraph:
                 fields["where"] = made
             self._session.event("squashed_before_loss", fields)
         if kind in _BINARY:
-            ends = _ends(_saved(node, "target"))
+            ends = _ends(saved(node, "target"))
             if ends is not None and (ends[0] < -TARGETS_OUTSIDE or ends[1] > 1 + TARGETS_OUTSIDE):
                 fields["low"], fields["high"] = ends
                 fields["where"] = where(line.place)
@@ -86,19 +86,22 @@ def kind_of(node: Any) -> str:
     return str(node.name()).rstrip("0123456789")
 
 
-def _losses(start: Any) -> Iterator[Any]:
-    """The losses that a tensor is made of; what lies behind a loss is not looked at."""
+def search(start: Any, kinds: Container[str]) -> List[Any]:
+    """The losses that a tensor is made of: nodes of these kinds; what lies behind one is not looked
+    at."""
+    found: List[Any] = []
     queue: Deque[Any] = deque([start])
     for _ in range(MAX_NODES):
         if not queue:
-            return
+            break
         node = queue.popleft()
         if node is None:
             continue
-        if kind_of(node) in _CLASSES or kind_of(node) in _BINARY:
-            yield node
+        if kind_of(node) in kinds:
+            found.append(node)
         else:
             queue.extend(following for following, _ in node.next_functions)
+    return found
 
 
 def _before(node: Any) -> Any:
@@ -129,10 +132,10 @@ def is_weighted(node: Any) -> bool:
     guessing gives."""
     if node is None or kind_of(node) != "BinaryCrossEntropyWithLogitsBackward":
         return False
-    return _saved(node, "pos_weight") is not None or _saved(node, "weight") is not None
+    return saved(node, "pos_weight") is not None or saved(node, "weight") is not None
 
 
-def _saved(node: Any, name: str) -> Optional[Any]:
+def saved(node: Any, name: str) -> Optional[Any]:
     """A tensor that a node saved; None as well where it is packed away by the job's own hooks: to
     unpack it might run a checkpoint again. A torch that does not say so is asked for nothing."""
     saved = getattr(node, "_raw_saved_" + name, None)

@@ -114,8 +114,8 @@ def _owns(root: Root, stepper: Stepper) -> bool:
     return any(name.startswith(root.prefix + ".") for name in stepper.names)
 
 
-def _asleep(model: Any) -> List[str]:
-    """Names of what is another in training mode; none when some of it is left in that mode."""
+def of_another_mode(model: Any) -> List[Tuple[str, bool]]:
+    """What is another in training mode, and whether it is in that mode: (name, awake)."""
     found: List[Tuple[str, bool]] = []
     for name, module in model.named_modules():
         kind = type(module).__name__
@@ -123,4 +123,10 @@ def _asleep(model: Any) -> List[str]:
         counts = "BatchNorm" in kind and getattr(module, "running_mean", None) is not None
         if drops or counts:
             found.append((name, bool(module.training)))
+    return found
+
+
+def _asleep(model: Any) -> List[str]:
+    """Names of what is another in training mode; none when some of it is left in that mode."""
+    found = of_another_mode(model)
     return [] if any(awake for _, awake in found) else [name for name, _ in found]

@@ -3,7 +3,9 @@
 import ast
 import linecache
 from types import CodeType, FrameType
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Set, Tuple
+
+from paramedic.adapters.common.source import names_of
 
 
 def regions(frame: FrameType) -> Iterator[Tuple[ast.AST, List[ast.stmt]]]:
@@ -27,6 +29,28 @@ def regions(frame: FrameType) -> Iterator[Tuple[ast.AST, List[ast.stmt]]]:
         # Never a whole script: it would train from its start.
         if isinstance(owner, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield owner, _after_last_step(body)
+
+
+def bound(statement: ast.AST) -> Set[str]:
+    """Variables that a statement sets."""
+    return {
+        node.id
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def stored_at(frame: Optional[FrameType], thing: Any) -> Optional[Tuple[str, int, str]]:
+    """The statement of an iteration that makes `thing`, which a variable of the frame holds."""
+    names = set(names_of(thing, frame))
+    if frame is None or not names:
+        return None
+    code = frame.f_code
+    for _, body in regions(frame):
+        for node in (inner for statement in reversed(body) for inner in ast.walk(statement)):
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and names & bound(node):
+                return code.co_filename, node.lineno, code.co_name
+    return None
 
 
 def _body_around(node: ast.AST, line: int) -> Optional[Tuple[List[ast.stmt], ast.stmt]]:

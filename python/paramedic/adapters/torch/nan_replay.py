@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from paramedic.adapters.common.source import Source, place, where
-from paramedic.adapters.torch.nan_region import compile_region, regions
+from paramedic.adapters.torch.nan_region import bound, compile_region, regions
 
 MAX_REGIONS = 8
 MAX_RECORDS = 20_000
@@ -286,7 +286,7 @@ class Replay:
             value = frame.f_locals.get(name)
             if not any(_key(tensor) in keys for tensor in _tensors(value)):
                 continue
-            stored = [s for s in statements if name in _stored(s)]
+            stored = [s for s in statements if name in bound(s)]
             # Bound again in the body: what the loop gave is gone, that line is the likely one.
             line = stored[0].lineno if stored else owner.lineno
             spot = (frame.f_code.co_filename, line, self._function)
@@ -300,14 +300,6 @@ class Replay:
                 "evidence": [f"{name} is not finite as {what} the loop of line {owner.lineno}"],
             }
         return {}
-
-
-def _stored(statement: ast.stmt) -> Set[str]:
-    return {
-        node.id
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
 
 
 def _recorder(torch: Any, look: Any) -> Any:
