@@ -157,6 +157,8 @@ LABELS = """
             xb, yb = X[at], targets[at]
             if how == "noise": yb = yb + torch.randn(16)
             if how == "augmented": xb, yb = xb + torch.randn(16, 4), y[torch.randperm(64)[:16]]
+            if how == "few kinds": xb = xb[:, :1].sign().expand(-1, 4)
+            if how == "few kinds": yb = y[torch.randperm(64)[:16]]
             out = net(xb)
             if how == "contrast": value = F.cross_entropy(out @ out.T, torch.arange(16))
             elif loss == "classes": value = F.cross_entropy(out, yb)
@@ -169,7 +171,9 @@ LABELS = """
 
 
 @pytest.mark.parametrize("loss", ["classes", "binary", "square"])
-@pytest.mark.parametrize("how", ["permuted", "right", "noise", "augmented", "contrast"])
+@pytest.mark.parametrize(
+    "how", ["permuted", "right", "noise", "augmented", "contrast", "few kinds"]
+)
 def test_targets_that_are_put_in_another_order_are_told(
     train: Callable[..., Job], how: str, loss: str
 ) -> None:
@@ -202,7 +206,8 @@ def test_a_loss_over_all_pairs_is_told_with_the_line_that_computes_it(
             F.mse_loss(net(x), y[:, None]).backward()
             F.mse_loss(net(x)[:, 0], y).backward()
             ((net(x) - torch.randn(6, 3)) ** 2).mean().backward()
-            F.mse_loss(*torch.broadcast_tensors(net(x), y[None]), reduction="none").mean().backward()
+            pairs = torch.broadcast_tensors(net(x), y[None])
+            F.mse_loss(*pairs, reduction="none").mean().backward()
             out = net(x)
             ((out - out.T) ** 2).mean().backward()
             (out.detach() - out.T).exp().mean().backward()

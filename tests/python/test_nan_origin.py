@@ -74,6 +74,86 @@ for _ in range(3):
     opt.step()  # BORN optimizer.step
 """
 
+SAMPLES = """
+from torch.utils.data import DataLoader, Dataset
+class Ratios(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, at):
+        over, under = torch.tensor([1.0 * at, 1.0]), torch.tensor([1.0, 1.0 + at])
+        over[1] = 0.0 if at == 5 else 1.0
+        under = under * (at != 5)
+        x = over / under  # BORN data
+        return x.clamp(0, 5)
+net = nn.Linear(2, 1)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for x in DataLoader(Ratios(), batch_size=2):
+    x = x.to("cpu")
+    loss = net(x).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+COLLATED = """
+from torch.utils.data import DataLoader
+def collate(items):
+    x = torch.stack(items)
+    return (x - x.mean(0)) / x.std(0)  # BORN data
+net = nn.Linear(2, 1)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+data = [torch.randn(2) for _ in range(7)]
+for x in DataLoader(data, batch_size=2, collate_fn=collate):
+    loss = net(x).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+PREPARED = """
+def scaled(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / spread  # BORN data
+X = torch.randn(8, 3)
+X[:, 1] = 2.0
+X = scaled(X)
+net = nn.Linear(3, 1)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(3):
+    for at in torch.randperm(8).split(4):
+        loss = net(X[at]).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+
+TABLE = """
+counts = torch.tensor([3.0, 5.0, 0.0])
+prior = torch.log(counts / counts.sum())  # BORN data
+net = nn.Linear(3, 3)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(3):
+    loss = F.cross_entropy(net(torch.randn(4, 3)) + prior, torch.tensor([0, 1, 2, 0]))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+# NaN in a few rows of a gradient, which no sentinel looks at.
+ROWS = """
+net = nn.Embedding(50, 4)
+head = nn.Linear(4, 1)
+opt = torch.optim.SGD([*net.parameters(), *head.parameters()], 0.1)
+for step in range(12):
+    at = torch.arange(step, step + 3) + 10
+    v = net(at) * (at != 15)[:, None]
+    v = v / (v.pow(2).sum(1, keepdim=True).sqrt() + 1e-6)  # BORN sqrt
+    loss = head(v).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
 
 def born(source: str) -> Dict[str, Any]:
     lines = source.splitlines()
@@ -81,7 +161,9 @@ def born(source: str) -> Dict[str, Any]:
     return {"line": number, "operation": lines[number - 1].rpartition("# BORN ")[2]}
 
 
-@pytest.mark.parametrize("body", [LOSS_CODE, MODULE, BACKWARD, DATA, UPDATE])
+@pytest.mark.parametrize(
+    "body", [LOSS_CODE, MODULE, BACKWARD, DATA, UPDATE] + [SAMPLES, COLLATED, PREPARED, TABLE, ROWS]
+)
 def test_the_line_is_named(train: Callable[..., Job], body: str) -> None:
     # GIVEN a script in which one line makes the first value that is not finite
     source = HEAD + body

@@ -3,7 +3,8 @@
 A sample that comes again in a later epoch has the target it had before, unless targets are put in
 another order than inputs. A sample is known again by the fingerprint of all its inputs, so that
 noise and augmentation leave nothing to compare. Where the target says no more than the sample's
-place in the batch (contrast within it) there is nothing to compare either.
+place in the batch (contrast within it), or one batch has the same input with several targets, there
+is nothing to compare either.
 """
 
 import math
@@ -56,6 +57,11 @@ class Labels:
             self._off = True
             return
         rows = self._rows(look, len(values))
+        pairs = {(row, value) for row, value in zip(rows, values) if row}
+        if len(values) < 2 or len(pairs) > len({row for row, _ in pairs}):
+            # Inputs that do not tell samples apart: of few kinds, or all alike.
+            self._off = True
+            return
         differ = self._compare(rows, values)
         self._looks += differ > 0
         self._values.update(values)

@@ -32,6 +32,9 @@ LIMIT_S = 10
 MAX_ANSWER_BYTES = 256 << 10
 # Alarms looked into; the first that gives a line ends the search.
 MAX_ALARMS = 3
+# Weights that are lost by a gradient which was bad in few places, and no divergence.
+FEW = 0.5
+LARGE = 1e4
 
 Place = Tuple[str, int, str]
 
@@ -223,20 +226,21 @@ class NanOrigin:
 
     def _answer(self, alarm: str, spot: Place, frame: Any, why: str) -> None:
         self._alarms += 1
-        torch = self._session.torch
         answer: Dict[str, Any] = {}
         weights, gradients = self._not_finite()
         repeated = False
+        if weights and alarm == "loss" and frame is not None and self._can_fork():
+            answer = self._in_child("turns", frame) if self._few_are_lost() else {}
         why_not = "repeating the iteration did not show where it was born"
-        if weights and gradients and alarm == "loss":
+        if answer:
+            answer["evidence"].append(f"{weights[0]} had lost some values when the loss showed it")
+        elif weights and gradients and alarm == "loss":
             # The iteration that spoiled them is over, and nothing saw it.
             why_not = f"the gradient of {gradients[0]} was not finite at the update before"
         elif weights and self._alarms == 1:
             # The values of the iteration that spoiled them are gone.
             answer = self._born_in_update(weights)
-        elif torch.cuda.is_available() and torch.cuda.is_initialized():
-            self._session.not_captured(self._tap.name, "a process that uses CUDA cannot be forked")
-        elif hasattr(os, "fork") and frame is not None:
+        elif frame is not None and self._can_fork():
             answer = self._in_child(alarm, frame)
             repeated = self._alarms < MAX_ALARMS
         if not answer and repeated and self._session.world_size > 1 and alarm == "gradient":
@@ -261,6 +265,44 @@ class NanOrigin:
         if self._found or not self._told:
             self._told = True
             self._session.event("nan_origin", answer)
+
+    def _can_fork(self) -> bool:
+        torch = self._session.torch
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            self._session.not_captured(self._tap.name, "a process that uses CUDA cannot be forked")
+            return False
+        return hasattr(os, "fork")
+
+    def _few_are_lost(self) -> bool:
+        """Whether most weights are as they should be: rows of a table may be lost unseen."""
+        torch = self._session.torch
+        lost = count = 0
+        for parameter in self._parameters():
+            finite = torch.isfinite(parameter.detach())
+            lost += parameter.numel() - int(finite.sum())
+            count += parameter.numel()
+            if finite.any() and float(parameter.detach()[finite].abs().max()) > LARGE:
+                return False
+        return lost < FEW * count
+
+    def _parameters(self) -> List[Any]:
+        return [
+            parameter
+            for optimizer in self._steps.optimizers()
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if parameter.is_cpu and parameter.is_floating_point() and not parameter.is_sparse
+        ]
+
+    def _replace_lost(self) -> None:
+        """In the child only: other values of the same size where there are none."""
+        torch = self._session.torch
+        with torch.no_grad():
+            for parameter in self._parameters():
+                finite = torch.isfinite(parameter)
+                if not finite.all() and finite.any():
+                    others = torch.randn_like(parameter) * parameter[finite].std(unbiased=False)
+                    parameter.copy_(torch.where(finite, parameter, others))
 
     def _not_finite(self) -> Tuple[List[str], List[str]]:
         """Parameters whose values, and those whose gradients, are not finite."""
@@ -328,6 +370,8 @@ class NanOrigin:
             from paramedic.adapters.torch import nan_ranks, nan_replay
 
             torch = self._session.torch
+            # No tap is at work in here: the ring is the job's.
+            self._session.thread = 0
             nan_ranks.stand_alone(torch)
             torch.set_num_threads(1)
             if hasattr(torch.compiler, "set_stance"):
@@ -336,8 +380,12 @@ class NanOrigin:
             batch = self._loaders.batch
             state = self._random_state_now()
             replay = nan_replay.Replay(torch, self._source, self._models, state)
-            replay.prepare = lambda: _give_batch_again(batch)
-            answer = replay.search(alarm, frame, self._steps.optimizers())
+            if alarm == "turns":
+                self._replace_lost()
+                answer = replay.search_turns(frame, self._steps.optimizers())
+            else:
+                replay.prepare = lambda: _give_batch_again(batch)
+                answer = replay.search(alarm, frame, self._steps.optimizers())
             os.write(writer, json.dumps(answer, default=str).encode()[:MAX_ANSWER_BYTES])
         except BaseException:
             if os.environ.get("PARAMEDIC_DEBUG"):

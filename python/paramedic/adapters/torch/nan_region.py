@@ -108,6 +108,13 @@ class _Loosen(ast.NodeTransformer):
         return node
 
 
+def bind(target: ast.expr) -> CodeType:
+    """Sets a loop's variables to `_paramedic_value`."""
+    assign = ast.Assign([target], ast.Name("_paramedic_value", ast.Load()))
+    module = ast.Module([ast.copy_location(assign, target)], [])
+    return compile(ast.fix_missing_locations(module), "<turn>", "exec")
+
+
 def compile_region(statements: List[ast.stmt], filename: str) -> Optional[CodeType]:
     """One turn of a loop over the statements, with the lines of the file; None if impossible."""
     body = [_Loosen().visit(statement) for statement in statements]

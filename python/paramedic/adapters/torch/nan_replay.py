@@ -8,20 +8,28 @@ non-finite values is walked back to the operation whose operands were finite.
 
 import ast
 import contextlib
+import itertools
 import linecache
 import math
 import re
 import sys
+from time import monotonic
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from paramedic.adapters.common.source import Source, place, where
-from paramedic.adapters.torch.nan_region import bound, compile_region, regions
+from paramedic.adapters.torch.nan_data import Data
+from paramedic.adapters.torch.nan_region import bind, bound, compile_region, regions
 
 MAX_REGIONS = 8
+# Of a loop that is gone over from its start.
+MAX_TURNS = 500
+TURNS_S = 4
 MAX_RECORDS = 20_000
 # They write infinities on purpose where their own argument is one.
 _FILLS = ("full", "fill", "masked_fill", "where", "scalar_tensor", "zeros", "ones", "empty")
+# A row that is masked as a whole is lost here, whatever the mask holds.
+_NORMALISE = ("softmax", "logsumexp", "attention")
 # They do not read what they overwrite.
 _OVERWRITES = ("copy_", "fill_", "zero_", "normal_", "uniform_")
 
@@ -84,8 +92,35 @@ class Replay:
             current = current.f_back
         return {}
 
+    def search_turns(self, frame: FrameType, optimizers: List[Any]) -> Dict[str, Any]:
+        """Goes over the turns of the loop around the alarm, from its first one: in one of them a
+        gradient that is not finite spoiled some weights, which were replaced."""
+        end = monotonic() + TURNS_S
+        for owner, statements in regions(frame):
+            if not isinstance(owner, ast.For):
+                continue
+            values = {**frame.f_globals, **frame.f_locals}
+            code = compile(ast.Expression(owner.iter), frame.f_code.co_filename, "eval")
+            self.prepare = lambda: None
+            for value in itertools.islice(eval(code, values), MAX_TURNS):
+                if monotonic() > end:
+                    return {}
+                self._reached = []
+                given = (owner.target, value)
+                self._try("gradient", frame, statements, optimizers, given)
+                answer = self._judge(owner, statements, frame) if self._reached else {}
+                if answer:
+                    return answer
+            return {}
+        return {}
+
     def _try(
-        self, alarm: str, frame: FrameType, statements: List[ast.stmt], optimizers: List[Any]
+        self,
+        alarm: str,
+        frame: FrameType,
+        statements: List[ast.stmt],
+        optimizers: List[Any],
+        given: Optional[Tuple[ast.expr, Any]] = None,
     ) -> None:
         """Runs the statements until the alarm comes again, and notes the bad tensors there."""
         code = compile_region(statements, frame.f_code.co_filename)
@@ -103,6 +138,10 @@ class Replay:
                     parameter.grad = None
         variables = dict(frame.f_globals)
         variables.update(frame.f_locals)
+        if given is not None:
+            # What the loop's own variables are in this turn.
+            variables["_paramedic_value"] = given[1]
+            exec(bind(given[0]), variables)
         self._intercept(alarm)
         try:
             with _recorder(self._torch, self._look):
@@ -254,6 +293,7 @@ class Replay:
                 continue
             seen.add(thing.index)
             causes = [c for c in thing.inputs if not _wilful(c, self._torch)]
+            causes = causes or self._tables(thing)
             if causes:
                 waiting.extend(causes)
             elif not thing.wilful:
@@ -274,17 +314,64 @@ class Replay:
             "evidence": evidence,
         }
 
+    def _tables(self, record: _Record) -> List[Any]:
+        """Infinities among other numbers that come into the iteration: no mask, but data."""
+        if any(part in record.operation for part in _NORMALISE):
+            return []
+        leaves: List[Any] = []
+        waiting, seen = list(record.inputs), set()
+        while waiting:
+            thing = waiting.pop()
+            if isinstance(thing, _Record):
+                if thing.wilful:
+                    return []
+                if thing.index not in seen:
+                    seen.add(thing.index)
+                    waiting.extend(thing.inputs)
+            elif not _is_mask(thing, self._torch):
+                leaves.append(thing)
+        return leaves
+
     def _judge_leaves(
         self, leaves: List[Any], owner: ast.AST, statements: List[ast.stmt], frame: FrameType
     ) -> Dict[str, Any]:
-        """Values that came into the iteration not finite: is it what the loop hands out?"""
-        keys = {_key(leaf) for leaf in leaves}
-        if not keys or not isinstance(owner, ast.For):
+        """Values that came into the iteration not finite: who made them?"""
+        keys = {_key(leaf): leaf for leaf in leaves}
+        if not keys:
+            return {}
+        data = Data(self._torch, self._source)
+        handed = self._handed_out(keys, owner, statements, frame)
+        if not handed:
+            return self._made_before(leaves, data, frame)
+        leaf = keys[handed.pop("key")]
+        if isinstance(owner, ast.For):
+            with self._unseen():
+                spot = data.of_loop(frame, owner, leaf)
+            if spot is not None:
+                handed.update(_made_by(spot))
+        return handed
+
+    def _made_before(self, leaves: List[Any], data: Data, frame: FrameType) -> Dict[str, Any]:
+        """Variables that were bad before the loop began."""
+        for leaf in leaves:
+            with self._unseen():
+                spot = data.of_variable(frame, leaf)
+            if spot is not None:
+                was = f"it was {_health(leaf, self._torch)} before the loop began"
+                return {**_made_by(spot), "evidence": [was]}
+        return {}
+
+    def _handed_out(
+        self, keys: Dict[int, Any], owner: ast.AST, statements: List[ast.stmt], frame: FrameType
+    ) -> Dict[str, Any]:
+        """What the loop hands out, where that is among these."""
+        if not isinstance(owner, ast.For):
             return {}
         targets = {node.id for node in ast.walk(owner.target) if isinstance(node, ast.Name)}
         for name in sorted(targets):
             value = frame.f_locals.get(name)
-            if not any(_key(tensor) in keys for tensor in _tensors(value)):
+            found = [_key(tensor) for tensor in _tensors(value) if _key(tensor) in keys]
+            if not found:
                 continue
             stored = [s for s in statements if name in bound(s)]
             # Bound again in the body: what the loop gave is gone, that line is the likely one.
@@ -292,6 +379,7 @@ class Replay:
             spot = (frame.f_code.co_filename, line, self._function)
             what = "computed again from" if stored else "handed out by"
             return {
+                "key": found[0],
                 "where": where(spot),
                 "certain": not stored,
                 "operation": None if stored else "load",
@@ -300,6 +388,11 @@ class Replay:
                 "evidence": [f"{name} is not finite as {what} the loop of line {owner.lineno}"],
             }
         return {}
+
+
+def _made_by(spot: Tuple[str, int, str]) -> Dict[str, Any]:
+    text = linecache.getline(spot[0], spot[1]).strip()
+    return {"where": where(spot), "certain": True, "operation": "data", "expression": text}
 
 
 def _recorder(torch: Any, look: Any) -> Any:
@@ -354,6 +447,12 @@ def _wilful(cause: Any, torch: Any) -> bool:
         return carried and not any(torch.isnan(t).any().item() for t in cause.outputs)
     # A leaf with infinities and no NaN is a mask.
     return not torch.isnan(cause.detach()).any().item()
+
+
+def _is_mask(tensor: Any, torch: Any) -> bool:
+    """Whether beside infinities a tensor holds one number only, as masks do."""
+    values = tensor.detach()[torch.isfinite(tensor.detach())]
+    return not values.numel() or bool((values == values[0]).all().item())
 
 
 def _expression(frame: Optional[FrameType]) -> str:
