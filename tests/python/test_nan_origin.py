@@ -102,7 +102,8 @@ def collate(items):
     return (x - x.mean(0)) / x.std(0)  # BORN data
 net = nn.Linear(2, 1)
 opt = torch.optim.SGD(net.parameters(), 0.1)
-data = [torch.randn(2) for _ in range(7)]
+data = [torch.randn(2) for _ in range(8)]
+data[4] = data[5]
 for x in DataLoader(data, batch_size=2, collate_fn=collate):
     loss = net(x).mean()
     opt.zero_grad()

@@ -12,14 +12,14 @@ import linecache
 import math
 import sys
 from functools import partial
-from time import monotonic
+from time import process_time
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.nan_region import bound
 
-LIMIT_S = 4
+LIMIT_S = 4  # of processor time
 MAX_ITEMS = 64  # of a list or a dictionary
 MAX_DEPTH = 3
 MAX_STATEMENTS = 200
@@ -37,7 +37,7 @@ class Watcher:
     def __init__(self, source: Source, is_bad: Callable[[Any], bool]) -> None:
         self._source = source
         self._is_bad = is_bad
-        self._end = monotonic() + LIMIT_S
+        self._end = process_time() + LIMIT_S
         # By frame: the line that runs, and the variables that are bad already.
         self._lines: Dict[int, int] = {}
         self._known: Dict[int, Set[str]] = {}
@@ -56,7 +56,7 @@ class Watcher:
             sys.settrace(None)
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if monotonic() > self._end:
+        if process_time() > self._end:
             raise _Found
         if not self._source.is_user(frame.f_code):
             return None

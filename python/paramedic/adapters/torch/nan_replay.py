@@ -13,7 +13,7 @@ import linecache
 import math
 import re
 import sys
-from time import monotonic
+from time import process_time
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -24,7 +24,7 @@ from paramedic.adapters.torch.nan_region import bind, bound, compile_region, reg
 MAX_REGIONS = 8
 # Of a loop that is gone over from its start.
 MAX_TURNS = 500
-TURNS_S = 4
+TURNS_S = 4  # of processor time
 MAX_RECORDS = 20_000
 # They write infinities on purpose where their own argument is one.
 _FILLS = ("full", "fill", "masked_fill", "where", "scalar_tensor", "zeros", "ones", "empty")
@@ -75,6 +75,8 @@ class Replay:
         self._quiet = False
         self._function = ""
         self._code_file = ""
+        backward = torch.autograd.backward
+        self._genuine_backward = getattr(backward, "__wrapped__", backward)
 
     def search(self, alarm: str, frame: FrameType, optimizers: List[Any]) -> Dict[str, Any]:
         """The answer as the event's fields; empty when nothing was found."""
@@ -95,15 +97,17 @@ class Replay:
     def search_turns(self, frame: FrameType, optimizers: List[Any]) -> Dict[str, Any]:
         """Goes over the turns of the loop around the alarm, from its first one: in one of them a
         gradient that is not finite spoiled some weights, which were replaced."""
-        end = monotonic() + TURNS_S
-        for owner, statements in regions(frame):
+        end = process_time() + TURNS_S
+        for owner, _ in regions(frame):
             if not isinstance(owner, ast.For):
                 continue
+            # The update lies behind the line of the alarm.
+            statements = owner.body
             values = {**frame.f_globals, **frame.f_locals}
             code = compile(ast.Expression(owner.iter), frame.f_code.co_filename, "eval")
             self.prepare = lambda: None
             for value in itertools.islice(eval(code, values), MAX_TURNS):
-                if monotonic() > end:
+                if process_time() > end:
                     return {}
                 self._reached = []
                 given = (owner.target, value)
@@ -153,8 +157,7 @@ class Replay:
     def _intercept(self, alarm: str) -> None:
         """Stops the repetition where the alarm was, and notes the tensors that are not finite."""
         torch, reached = self._torch, self._reached
-        genuine = torch.autograd.backward
-        genuine = getattr(genuine, "__wrapped__", genuine)
+        genuine = self._genuine_backward
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
