@@ -32,6 +32,28 @@ bool is_statement(const Frame& frame) {
   return code.starts_with("import ") || (code.starts_with("from ") && contains(code, " import "));
 }
 
+// A page that shows a log as its own text drops the underscores around a name.
+std::string_view whole_name(std::string_view function) {
+  struct Special {
+    std::string_view bare, whole;
+  };
+  static constexpr Special kSpecial[] = {
+      {"init", "__init__"},       {"getitem", "__getitem__"},   {"del", "__del__"},
+      {"iter", "__iter__"},       {"setstate", "__setstate__"}, {"getattr", "__getattr__"},
+      {"setattr", "__setattr__"}, {"len", "__len__"},           {"enter", "__enter__"}};
+  for (const Special& special : kSpecial) {
+    if (function == special.bare) return special.whole;
+  }
+  return function;
+}
+
+// The top level of a package runs where it is imported, and nowhere else.
+bool is_package(const Frame& frame) {
+  const std::string_view name = base_name(frame.file);
+  const bool is_top = frame.function == "<module>" || frame.function.empty();
+  return is_top && (name == "__init__.py" || name == "init.py" || name == ".py");
+}
+
 // What the imports in a stack say of it.
 enum class Imports : uint8_t {
   kNone,
@@ -45,7 +67,8 @@ Imports imports_of(const Exception& exception) {
   if (frames.size() == 1 && !is_statement(frames[0])) return Imports::kNone;
   bool is_top_level = true;
   for (const Frame& frame : frames) {
-    const bool imports = is_statement(frame) || contains(frame.file, "importlib") ||
+    const bool imports = is_statement(frame) || is_package(frame) ||
+                         contains(frame.file, "importlib") ||
                          contains(frame.code, "import_module(");
     if (frame.role != FrameRole::kLauncher && !contains(frame.file, "importlib")) {
       is_top_level = is_top_level && (frame.function == "<module>" || frame.function.empty() ||
@@ -131,17 +154,29 @@ void go_in(StageFound& outer, const StageFound& inner) {
   }
 }
 
-StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
-  std::string path(frame.file);
-  std::replace(path.begin(), path.end(), '\\', '/');
-  const std::string text =
-      fmt::format("{} | {} | {}", short_path(path), frame.function, frame.code);
-  const bool is_native = frame.role == FrameRole::kNative;
+// The first rule that fits `text`, which is that of a frame.
+StageFound stage_of_place(const Catalog& catalog, const std::string& text, bool is_native) {
   for (const StageRule& rule : catalog.stages()) {
     const RE2* pattern = is_native ? rule.native.get() : rule.frame.get();
     if (pattern != nullptr && RE2::PartialMatch(text, *pattern)) return {rule.stage, rule.telling};
   }
   return {};
+}
+
+StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
+  const bool is_native = frame.role == FrameRole::kNative;
+  std::string path(frame.file);
+  std::replace(path.begin(), path.end(), '\\', '/');
+  const std::string what = fmt::format(" | {} | {}", whole_name(frame.function), frame.code);
+  // A script is called after one thing that it does, and does others before it.
+  const bool is_script = !is_native && (frame.function == "<module>" || frame.function == "main");
+  if (is_script) {
+    const StageFound found = stage_of_place(catalog, what, is_native);
+    if (found.telling > Telling::kHint) return found;
+  }
+  StageFound found = stage_of_place(catalog, std::string(short_path(path)) + what, is_native);
+  if (is_script) found.telling = std::min(found.telling, Telling::kHint);
+  return found;
 }
 
 bool is_preparation(Stage stage) {
@@ -179,19 +214,29 @@ Stage usual_stage(const Event& event) {
       return Stage::kDistributed;
     case Category::kNetwork:
       // Ranks are reached by host and port, data and models by an address.
-      return event.exception && !contains(event.exception->message, "://") ? Stage::kDistributed
-                                                                           : Stage::kUnknown;
-    // What needs a batch, or steps that ran, happens where a job spends its time.
+      return event.exception && !contains(event.exception->message, "://") &&
+                     !contains(event.exception->message, "HTTP")
+                 ? Stage::kDistributed
+                 : Stage::kUnknown;
     case Category::kLossNan:
-    case Category::kGpuOutOfMemory:
-    case Category::kCudaDeviceAssert:
-    case Category::kCudaLibraryError:
     case Category::kCollectiveMismatch:
-    case Category::kCollectiveFailure:
       return Stage::kTrain;
     default:
       return Stage::kUnknown;
   }
+}
+
+// The number of the collective stands in one of the lines about it.
+Stage stage_of_sequences(const Timeline& timeline, const Event& event) {
+  if (const Stage own = stage_of_sequence(event.text); own != Stage::kUnknown) return own;
+  const bool is_collective =
+      event.signature != nullptr && event.signature->category == Category::kCollectiveFailure;
+  if (!is_collective) return Stage::kUnknown;
+  for (const Event& other : timeline.events) {
+    if (other.file != event.file) continue;
+    if (const Stage told = stage_of_sequence(other.text); told != Stage::kUnknown) return told;
+  }
+  return Stage::kUnknown;
 }
 
 StageFound stage_of_chain(const Catalog& catalog, const Timeline& timeline, const Event& event) {
@@ -287,13 +332,15 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   }
   // A worker of a loader is known by its message alone: its death interrupts whatever goes on.
   if (contains(event.text, "DataLoader worker")) return Stage::kData;
-  // A run of training holds the validation that the log tells of.
-  const bool is_in_training = found.stage == Stage::kTrain && found.telling == Telling::kSetting;
+  // A run of training holds the validation that the log tells of, which is an evaluation.
+  const bool is_in_training =
+      (found.stage == Stage::kTrain && found.telling == Telling::kSetting) ||
+      found.stage == Stage::kEvaluate;
   if (is_in_training && event.doing == Stage::kValidate) return Stage::kValidate;
   if (found.telling > Telling::kHint) return found.stage;
   const StageFound of_text = stage_of_text(catalog, event);
   if (of_text.telling > Telling::kHint) return of_text.stage;
-  const Stage of_collective = stage_of_sequence(event.text);
+  const Stage of_collective = stage_of_sequences(timeline, event);
   if (of_collective != Stage::kUnknown) return of_collective;
   // A job goes on from its preparations to its work: the later of what both tell.
   const bool is_hint = found.telling == Telling::kHint;
@@ -302,7 +349,10 @@ Stage stage_of(const Catalog& catalog, const Timeline& timeline, const Event& ev
   if (is_known && !event.doing_is_hint) return event.doing;
   if (is_hint) return found.stage;
   if (is_known && of_text.telling == Telling::kNothing) return event.doing;
-  return of_text.telling == Telling::kHint ? of_text.stage : usual_stage(event);
+  if (of_text.telling == Telling::kHint) return of_text.stage;
+  if (const Stage usual = usual_stage(event); usual != Stage::kUnknown) return usual;
+  // Who shows a log may say behind it what he did.
+  return timeline.doing_is_hint ? timeline.doing : Stage::kUnknown;
 }
 
 }  // namespace paramedic::diagnose

@@ -57,6 +57,63 @@ TEST(Stage, OfAnImportIsThatOfWhatRanAndHadToImport) {
   EXPECT_EQ(stage_of({{"/job/train.py", "<module>", "x = odd()"}, inside}), "import");
 }
 
+TEST(Stage, OfAScriptIsOnlyHintedAtByItsName) {
+  // What a script does next tells more than what it is called, and so does the log.
+  EXPECT_EQ(stage_of({{"/job/align_dataset.py", "<module>", "main()"},
+                      {"/job/align_dataset.py", "main", "net = build_face_detector(cfg)"}}),
+            "model");
+  EXPECT_EQ(stage_of({{"/job/pose_demo_video.py", "<module>", "main()"},
+                      {"/job/pose_demo_video.py", "main", "scale = 1 / frames[0].size"}}),
+            "evaluate");
+}
+
+TEST(Stage, IsNotReadOffTheNamesOfFolders) {
+  EXPECT_EQ(stage_of({{"D:\\Getdata\\run.py", "<module>", "main()"},
+                      {"D:\\DATASET\\gan\\engine.py", "fit", "net.backward(x)"}}),
+            "train");
+}
+
+TEST(Stage, IsTheSameForAPageThatDroppedTheUnderscores) {
+  EXPECT_EQ(
+      stage_of({{"/x/site-packages/lib/trainer/trainer.py", "init", "self.gpus = odd(g)"}}),
+      stage_of({{"/x/site-packages/lib/trainer/trainer.py", "__init__", "self.gpus = odd(g)"}}));
+}
+
+TEST(Stage, OfThePackageThatRunsItsTopLevelIsImport) {
+  EXPECT_EQ(stage_of({{"/opt/py/lib/python3.7/runpy.py", "_get_module_details", "__import__(name)"},
+                      {"/x/site-packages/lib/__init__.py", "<module>", "_load_native()"},
+                      {"/x/site-packages/lib/__init__.py", "_load_native", "odd(path)"}}),
+            "import");
+}
+
+TEST(Stage, OfAWrapperOfAProcessGroupIsDistributedWhateverMakesIt) {
+  EXPECT_EQ(stage_of({{"/job/t.py", "make_model", "net = nn.parallel.DistributedDataParallel(net)"},
+                      {"/x/site-packages/torch/nn/parallel/distributed.py", "__init__",
+                       "dist._verify_odd_across_ranks(group)"}}),
+            "distributed");
+}
+
+TEST(Stage, OfAnEvaluationIsValidateWhereTheLogTellsOfOne) {
+  const std::vector<Place> places = {{"/job/run.py", "<module>", "main()"},
+                                     {"/job/run.py", "main", "loss = evaluate(net, batches)"}};
+  EXPECT_EQ(stage_of(places), "evaluate");
+  EXPECT_EQ(stage_of(places, "Valid (loss 53.3) epoch 1:   9%\n"), "validate");
+}
+
+TEST(Stage, IsUnknownForALineThatNothingStandsAround) {
+  const auto of = [](const std::string& text) {
+    return std::string(name(diagnose_text("job.log", text).verdict.stage));
+  };
+  const std::string line = "RuntimeError: CUDA out of memory. Tried to allocate 9 MiB\n";
+  EXPECT_EQ(of(line), "unknown");
+  EXPECT_EQ(of("I got this while training my model\n" + line), "train");
+  EXPECT_EQ(of(line + "\nThis came while training the model\n"), "train");
+  EXPECT_EQ(of("It stops when resuming from the checkpoint\nRuntimeError: odd 17\n"), "checkpoint");
+  EXPECT_EQ(of("I get it when trying to train.\nImportError: libodd.so.8: cannot open shared "
+               "object file: No such file or directory\n"),
+            "import");
+}
+
 TEST(Stage, OfTheLaterPhaseCountsWhereTheLogTellsOfPreparations) {
   const std::vector<Place> places = {{"/job/onnx_export.py", "<module>", "_ = net(image)"}};
   EXPECT_EQ(stage_of(places, "Model Summary: 140 layers\n"), "export");
