@@ -88,6 +88,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   } else if (resumed) {
     console.out << fmt::format("rank {} goes on ({:.1f} ms)\n", integer_or(answer, "rank", 0),
                                number_or(answer, "took_ms", 0));
+    if (!reason.empty()) console.err << "paramedic: " << clean(reason) << "\n";
   } else {
     console.err << "paramedic: " << clean(reason) << "\n";
   }

@@ -149,6 +149,8 @@ void RepairConsole::carry_out(const recovery::Repair& repair) {
     if (repair.kind != "abort") return;
   } else {
     say(fmt::format("rank {} goes on ({:.1f} ms)", crash().rank, number_or(*answer, "took_ms", 0)));
+    const std::string note = clean(string_or(*answer, "reason", ""));
+    if (!note.empty()) say(note);
   }
   if (const Status status = refresh(); !status.ok()) is_over_ = true;
 }

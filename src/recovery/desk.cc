@@ -178,8 +178,10 @@ bool Desk::on_resumed(uint64_t connection, const Json& fields) {
   world_.on_change();
   world_.on_repair(std::move(row), served.repair);
   if (served.asker) {
+    // What of an edit could not count any more is a reason to look, though the job goes on.
+    const std::string note = string_or(additions_of(fields), "note", "").substr(0, kReasonBytesMax);
     world_.send(*served.asker, {ControlType::kResumed,
-                                outcome_json(true, served.repair, &served.crash, took_ms, "")});
+                                outcome_json(true, served.repair, &served.crash, took_ms, note)});
   }
   serve_others(served);
   return true;

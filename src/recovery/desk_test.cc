@@ -147,6 +147,17 @@ TEST_F(DeskTest, a_crash_pauses_until_it_is_repaired) {
   EXPECT_EQ(to_text(detail["parts_ms"]), R"({"a":1.5,"b":2.0})");
 }
 
+TEST_F(DeskTest, who_asked_is_told_what_of_an_edit_could_not_count_any_more) {
+  ASSERT_TRUE(crash(1, 0));
+  repair(kPerson, {{"kind", "edit"}, {"patch", "--- a"}});
+  const Json fields = {{"took_ms", {{"a", 1}}}, {"options", {{"note", "line 3 was not"}}}};
+  EXPECT_TRUE(desk_.take(1, {ControlType::kResumed, fields}));
+  const Json* answer = world_.to(kPerson, ControlType::kResumed);
+  ASSERT_NE(answer, nullptr);
+  EXPECT_EQ((*answer)["resumed"], true);
+  EXPECT_EQ((*answer)["reason"], "line 3 was not");
+}
+
 TEST_F(DeskTest, a_refused_repair_returns_to_the_pause) {
   crash(1, 0);
   repair(kPerson, {{"kind", "edit"}, {"patch", "--- a"}});

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import Any, List
+import time
+from typing import Any, Dict, Iterator, List
 
 from paramedic.recovery import names, sandbox
+from paramedic.recovery import rerun as rerun_of
 from paramedic.recovery.crash import Refused
 from paramedic.recovery.source import own_nodes
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Assert)
 _NOT_ALONE = (ast.Await, ast.Yield, ast.YieldFrom)
-_PASSED = "passed"
+_PASSED = rerun_of.PASSED
 _NO_MEMORY = "MemoryError"
+LIMIT_S = 6.0  # for what can be thought of that runs something above again
 
 
 def checked(plan: Any) -> Any:
@@ -28,29 +31,94 @@ def checked(plan: Any) -> Any:
     Raises:
         Refused: the next statement raises.
     """
+    deadline = time.monotonic() + LIMIT_S
+    better = _first_of(plan, plan.better(), deadline)
+    if better is None and "note" in plan.notes:
+        better = _first_of(plan, plan.anew(), deadline)
+    if better is not None:
+        return better
+    earlier = plan.otherwise() if plan.fails_again else None
+    if earlier is not None:
+        _check(earlier)
+        return earlier
     try:
         _check(plan)
         return plan
-    except Refused:
+    except Refused as refused:
+        better = _first_of(plan, plan.anew(), deadline) if "note" not in plan.notes else None
+        if better is not None:
+            return better
         earlier = plan.otherwise()
         if earlier is None:
-            raise
+            hint = plan.notes.get("note")
+            raise Refused(f"{refused}; {hint}") if hint else refused from None
         _check(earlier)
         return earlier
+
+
+def _first_of(plan: Any, plans: Iterator[Any], deadline: float) -> Any:
+    for one in plans:
+        if time.monotonic() > deadline:
+            break
+        if _is_better(plan, one):
+            return one
+    return None
+
+
+def _is_better(plan: Any, better: Any) -> bool:
+    """Whether what the edit changes above can be run again; else a note says why not."""
+    rerun = better.rerun
+    last = better.target.path[-1].statement
+    is_anew = better.is_anew
+    can_run = is_anew and _computes(better, last) or _can_be_tried(better, [last])
+    if is_anew and not can_run:
+        return False
+
+    def run(scope: Dict[str, Any]) -> None:
+        if can_run:
+            _execute(better, [last], scope)
+
+    work = rerun_of.Work(better.edit.install, better.values, run, is_anew)
+    answer = None if rerun.refused else sandbox.run(lambda: rerun.tried(work))
+    if answer is not None and answer.startswith(_PASSED):
+        rerun.accept(answer)
+        return True
+    why = rerun.refused or (answer or "it may do more than compute").replace(rerun_of.UNSAFE, "")
+    if rerun.lines and not is_anew:
+        # The next frame's, where it is that of several, is the last.
+        lines = ", ".join(str(line) for line in sorted({*rerun.lines}))
+        plan.notes["note"] = (
+            f"line {lines}, whose values the edit changes, was not run again ({why}); to go on "
+            f"further up say --at LINE"
+        )
+    return False
+
+
+def _computes(plan: Any, statement: Any) -> bool:
+    """Whether a block means the same outside of its function, and leads nowhere else."""
+    if isinstance(statement, _SIMPLE):
+        return _stands_alone(plan, statement)
+    leaves = (ast.Return, ast.Raise, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.With)
+    inner = [ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
+    return not any(isinstance(one, (*leaves, *inner, *_NOT_ALONE)) for one in ast.walk(statement))
 
 
 def _check(plan: Any) -> None:
     last = plan.target.path[-1].statement
     statements = plan.tried or [last]
-    is_next = plan.target.instead is None and not plan.enters_a_block() and not plan.rewinds
-    if not is_next or _may_be_handled(plan.target.path):
-        return
-    if not all(_stands_alone(plan, one) for one in statements):
+    if not _can_be_tried(plan, statements):
         return
     answer = sandbox.run(lambda: _tried(plan, statements))
     if answer is None or answer.startswith((_PASSED, _NO_MEMORY)):
         return
     raise Refused(f"the edited statement was tried on a copy of the process and raises {answer}")
+
+
+def _can_be_tried(plan: Any, statements: List[ast.stmt]) -> bool:
+    is_next = plan.target.instead is None and not plan.enters_a_block() and not plan.rewinds
+    if not is_next or _may_be_handled(plan.target.path):
+        return False
+    return all(_stands_alone(plan, one) for one in statements)
 
 
 def _may_be_handled(path: Any) -> bool:
@@ -79,18 +147,25 @@ def _stands_alone(plan: Any, statement: Any) -> bool:
 def _tried(plan: Any, statements: List[ast.stmt]) -> str:
     """In the copy: runs the statements in the new version; how that ended."""
     plan.commit()
+    return _ran(plan, statements, {**names.scope_of(plan.standing), **plan.values})
+
+
+def _ran(plan: Any, statements: List[ast.stmt], scope: Dict[str, Any]) -> str:
+    try:
+        _execute(plan, statements, scope)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        # The copy has less memory than the job.
+        return _NO_MEMORY if "alloc" in text.lower() else text
+    return _PASSED
+
+
+def _execute(plan: Any, statements: List[ast.stmt], scope: Dict[str, Any]) -> None:
     body: List[ast.stmt] = []
     for statement in statements:
         node = copy.deepcopy(statement)
         if isinstance(node, ast.Return):
             node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
         body.append(ast.fix_missing_locations(node))
-    scope = {**names.scope_of(plan.standing), **plan.values}
     code = compile(ast.Module(body, []), plan.runtime.file, "exec", dont_inherit=True)
-    try:
-        exec(code, scope)
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        # The copy has less memory than the job.
-        return _NO_MEMORY if "alloc" in text.lower() else text
-    return _PASSED
+    exec(code, scope)

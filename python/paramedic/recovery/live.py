@@ -65,6 +65,12 @@ def swap(one: Any) -> None:
     wanted: Dict[str, Function] = {}
     for function in one.changed:
         wanted[function.qualname] = function
+    for inner in [*one.changed, *one.added]:
+        # Whoever defines it again defines it as it is now.
+        outer = inner.outer
+        while outer is not None:
+            wanted.setdefault(outer.qualname, outer)
+            outer = outer.outer
     if not wanted:
         return
     found: Set[str] = set()
@@ -296,9 +302,35 @@ def _update_class(
     created = made.get(node.name)
     if not isinstance(created, type) or created is live:
         return
-    for name in [*fresh, *_bound(others)]:
+    defaults = {name: vars(live).get(name) for name in _bound(others)}
+    generated = [name for name in _GENERATED if "__dataclass_fields__" in vars(created)]
+    for name in [*fresh, *_bound(others), *generated]:
         if name in vars(created):
             setattr(live, name, _moved(vars(created)[name], created, live))
+    if generated:
+        _hand_to_objects(live, defaults)
+
+
+# What a dataclass gets of its fields.
+_GENERATED = ("__init__", "__repr__", "__eq__", "__dataclass_fields__", "__match_args__")
+
+
+def _hand_to_objects(live: type, defaults: Dict[str, Any]) -> None:
+    """The fields of a dataclass that have the default still: that is another one now."""
+    plain = (int, float, str, bool, bytes, tuple, type(None))
+    changed = {
+        name: (old, vars(live)[name])
+        for name, old in defaults.items()
+        if name in vars(live) and isinstance(old, plain) and isinstance(vars(live)[name], plain)
+    }
+    if not changed:
+        return
+    for one in gc.get_referrers(live):
+        if type(one) is live:
+            for name, (old, new) in changed.items():
+                value = getattr(one, name, None)
+                if type(value) is type(old) and value == old:
+                    object.__setattr__(one, name, new)
 
 
 def _class_body(tree: ast.Module, name: str) -> Set[str]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import types
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from paramedic.recovery import (
     affected,
-    attributes,
     contexts,
     edit,
     iterators,
     names,
     remap,
     remedies,
+    rerun,
     residual,
 )
 from paramedic.recovery import runtime as runtime_of
@@ -56,6 +56,14 @@ class Plan:
     rewinds: bool = False  # what the iteration changed has been put back
     # Where an edit's next statement would only raise again: the plan that goes on before it.
     otherwise: Callable[[], Optional[Plan]] = lambda: None
+    fails_again: bool = False  # the next statement, as nothing that it could use is edited
+    rerun: Optional[rerun.Rerun] = None  # what stands above and is run again for its values
+    is_anew: bool = False  # the statement has run in part: it has to be found to compute only
+    # Plans with what stands above run again, which go on where the frame stood, or begin a block or
+    # a call anew: the first against which nothing speaks is taken.
+    better: Callable[[], Iterator[Plan]] = lambda: iter(())
+    anew: Callable[[], Iterator[Plan]] = lambda: iter(())
+    notes: Dict[str, str] = field(default_factory=dict)  # for whoever asked for the repair
     tried: List[ast.stmt] = field(default_factory=list)  # what an edit's trial runs
     half: Any = None  # written.Half: what the failing statement has written already
 
@@ -76,6 +84,8 @@ class Plan:
         """Puts the edit into effect."""
         if self.edit is not None:
             self.edit.install()
+        if self.rerun is not None:
+            self.values.update(self.rerun.carry_out(self.values))
 
     def leave(self, error: BaseException, cells: Any) -> Leave:
         """How the frame goes on; called at its barrier."""
@@ -219,14 +229,16 @@ def _has_passed(error: BaseException, frame: Any) -> bool:
 
 def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
     """Works a repair out; raises Refused where it cannot be carried out."""
+    from paramedic.recovery import edited
+
     crashed = standings[-1]
     repair = remedies.prepare(crash, repair, crashed.frame if crashed.at_header() else None)
     if repair.kind == "edit":
-        found = _edited(crash, repair, standings, region)
+        found = edited.plan(crash, repair, standings, region)
     elif repair.kind == "skip":
         found = _skipped(crash, repair, standings)
     elif repair.kind == "rewind":
-        found = _rewound(crash, standings)
+        found = rewound(crash, standings)
     elif repair.kind == "rollback":
         found = _rolled_back(crash, repair, standings)
     elif repair.kind == "return":
@@ -250,16 +262,16 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
 def _stay(standing: Standing, path: Path, instead: Optional[str] = None) -> Plan:
     """Goes on at `path` of the frame's own version, in the newest one."""
     runtime = runtime_of.newest(standing.runtime.file) or standing.runtime
-    return _in_version(standing, path, runtime, instead)
+    return in_version(standing, path, runtime, instead)
 
 
-def _in_version(
+def in_version(
     standing: Standing, path: Path, runtime: Runtime, instead: Optional[str] = None
 ) -> Plan:
     moved = remap.follow(standing.runtime.source, standing.function, path, runtime.source)
     if moved is None and affected.is_branch_just_entered(path):
         # What the edit puts in the place of the whole `if` has not run either.
-        return _in_version(standing, path[:-1], runtime, instead)
+        return in_version(standing, path[:-1], runtime, instead)
     if moved is None:
         raise Refused(
             f"{standing.function.qualname} has no counterpart of the statement at line "
@@ -303,9 +315,9 @@ def _renamed(moved: remap.Moved, path: Path) -> Dict[str, str]:
 def _retried(crash: Crash, standings: List[Standing], is_changed: bool = False) -> Plan:
     """`is_changed`: somebody has put something right in the meantime."""
     standing = standings[-1]
-    if _repeats_badly(crash, standing):
+    if repeats_badly(crash, standing):
         # Run again it would add to gradients, or to weights, that are half done.
-        return _rewound(crash, standings)
+        return rewound(crash, standings)
     last = standing.path[-1].statement
     if isinstance(last, ast.Raise) and last.exc is not None:
         return _raised(standings, is_changed)
@@ -319,8 +331,8 @@ def _raised(standings: List[Standing], is_changed: bool) -> Plan:
     if test is not None and (is_changed or affected.can_come_out_otherwise(test[-1].statement)):
         return _stay(standing, test)
     if affected.can_begin_anew(standing.function):
-        start = _beginning(standing.function)
-        return _from(standing, standing.runtime, standing.function, start)
+        start = beginning(standing.function)
+        return from_path(standing, standing.runtime, standing.function, start)
     for caller in standings[-2:-1]:
         is_direct = caller.frame is standing.frame.f_back and not caller.at_header()
         if is_direct and standing.function.kind == "function":
@@ -328,7 +340,7 @@ def _raised(standings: List[Standing], is_changed: bool) -> Plan:
     return _stay(standing, test or standing.path)
 
 
-def _repeats_badly(crash: Crash, standing: Standing) -> bool:
+def repeats_badly(crash: Crash, standing: Standing) -> bool:
     """Whether the failing statement stands inside a backward pass or an optimizer's step."""
     statement = standing.path[-1].statement
     if not any(
@@ -366,7 +378,7 @@ def _skipped(crash: Crash, repair: Repair, standings: List[Standing]) -> Plan:
     raise Refused("there is no loop around the crash whose next iteration could be taken")
 
 
-def _rewound(crash: Crash, standings: List[Standing], made: Optional[edit.Edit] = None) -> Plan:
+def rewound(crash: Crash, standings: List[Standing], made: Optional[edit.Edit] = None) -> Plan:
     standing, depth, is_training = _loop_to_rewind(standings)
     if is_training:
         rewinder = _rewinder()
@@ -376,7 +388,7 @@ def _rewound(crash: Crash, standings: List[Standing], made: Optional[edit.Edit] 
     start = _iteration_start(standing, depth)
     if made is None:
         return _stay(standing, start)
-    found = _in_version(standing, start, made.runtime_of(standing.runtime.file))
+    found = in_version(standing, start, made.runtime_of(standing.runtime.file))
     found.edit, found.rewinds = made, True
     return found
 
@@ -399,7 +411,7 @@ def _rolled_back(crash: Crash, repair: Repair, standings: List[Standing]) -> Pla
     return found
 
 
-def _beginning(function: Function) -> Path:
+def beginning(function: Function) -> Path:
     first: Any = function.body[0]
     is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     return [Step(function.body, int(is_text and len(function.body) > 1), None, "body")]
@@ -467,52 +479,6 @@ def _act(repair: Repair, standings: List[Standing]) -> Dict[str, Any]:
     return {}
 
 
-def _edited(crash: Crash, repair: Repair, standings: List[Standing], region: int) -> Plan:
-    made = edit.prepare(repair.patch or "", standings[-1].runtime.file)
-    made.given = attributes.given(made, standings)
-    standing = made.frame_to_go_on(standings)
-    if standing is standings[-1] and repair.at is None and _repeats_badly(crash, standing):
-        # What the backward pass works on was made by the code as it was.
-        return _rewound(crash, standings, made)
-    runtime = made.runtime_of(standing.runtime.file)
-    found = _in_version(standing, standing.path, runtime)
-    found.edit = made
-    changed = affected.new_constants(standing.function, found.function, standing.values())
-    found.values.update(changed)
-    added = affected.new_parameters(standing.function, found.function)
-    for name, default in added.items():
-        if default is not None:
-            found.values[name] = names.value_of(default, standing)
-        elif len(standings) > 1 and standing is standings[-1]:
-            # Only the caller can say.
-            caller = standings[-2]
-            found = _in_version(caller, caller.path, made.runtime_of(caller.runtime.file))
-            found.edit = made
-            return found
-    moved = remap.follow(standing.runtime.source, standing.function, standing.path, runtime.source)
-    if moved is None or moved.after or repair.at is not None:
-        return found
-
-    def otherwise() -> Optional[Plan]:
-        path = affected.earlier(standing.function, moved, made.names())
-        if path is None:
-            return None
-        before = _from(standing, runtime, moved.function, path)
-        before.edit = made
-        before.values.update(changed)
-        before.in_place = standing is standings[-1] and before.region == region
-        if path[-1].block is moved.path[-1].block:
-            before.tried = path[-1].block[path[-1].at : moved.path[-1].at + 1]
-        return before
-
-    # The failing statement is as it was, and so is all that it could call; or it wants more.
-    fails_again = not moved.changed and made.changes_only(standing)
-    if fails_again or affected.lacks_a_name(moved, {**standing.values(), **found.values}):
-        return otherwise() or found
-    found.otherwise = otherwise
-    return found
-
-
 def _at(repair: Repair, standings: List[Standing], before: Plan) -> Plan:
     """The same repair, but going on at an earlier statement."""
     assert repair.at is not None
@@ -529,13 +495,13 @@ def _at(repair: Repair, standings: List[Standing], before: Plan) -> Plan:
         path = statement_at_line(function.body, line) if function is not None else None
         if function is None or path is None or begin_of(path[-1].statement)[0] > line:
             continue
-        found = _from(standing, runtime, function, path)
+        found = from_path(standing, runtime, function, path)
         found.edit, found.values = before.edit, before.values
         return found
     raise Refused(f"no frame on the stack stands in the function of {file}:{line}")
 
 
-def _from(standing: Standing, runtime: Runtime, function: Function, path: Path) -> Plan:
+def from_path(standing: Standing, runtime: Runtime, function: Function, path: Path) -> Plan:
     """Goes on at `path`, all of whose blocks the frame must be in already."""
     moved = remap.follow(standing.runtime.source, standing.function, standing.path, runtime.source)
     if moved is None:

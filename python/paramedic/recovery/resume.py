@@ -12,7 +12,7 @@ import gc
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Optional
 
 from paramedic.recovery import (
@@ -191,6 +191,8 @@ def _hold(
                 if plan.edit is not None:
                     # Whether it is accepted: no part of the repair, as little as who decides.
                     plan = dry_run.checked(plan)
+                    if plan.notes:
+                        repair = replace(repair, options={**(repair.options or {}), **plan.notes})
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))
@@ -212,11 +214,16 @@ def _carry_out(
     """Goes on in this frame, or sends the exception to the frame that goes on."""
     began = time.perf_counter()
     leave = None
+    if plan.rerun is not None:
+        # What is run again calls what the edit has changed.
+        plan.check()
+        plan.commit()
     if plan.in_place:
         leave = plan.leave(crash.exception, cells)
-    else:
+    elif plan.rerun is None:
         plan.check()
-    plan.commit()
+    if plan.rerun is None:
+        plan.commit()
     _thread.repeats.repaired(plan)
     took["build"] = (time.perf_counter() - began) * 1e3
     if leave is None:
