@@ -141,7 +141,9 @@ class Quick:
         self._lines_are_set = False
         self._pause = self._pause_left = 0
 
-    def begin(self, members: List[Member], lines: Set[str], forget_steps: int, told_ns: int) -> None:
+    def begin(
+        self, members: List[Member], lines: Set[str], forget_steps: int, told_ns: int
+    ) -> None:
         """A stretch begins with the open step, in which the named lines called `backward()`; what
         was up to `told_ns` is accounted for."""
         session = self._session
@@ -222,9 +224,7 @@ class Quick:
             Taken(one.steps, one.last_step, bool(one.is_stepped))
             for one in state.optimizers[: state.optimizer_count]
         ]
-        lines = {
-            line.name for at, line in enumerate(self._told_lines) if state.lines[at].is_seen
-        }
+        lines = {line.name for at, line in enumerate(self._told_lines) if state.lines[at].is_seen}
         self.after_stretch(Taking(steps, taken, lines, state.told_ns))
         if steps:
             self._session.spent_ns += state.own_ns * (steps - state.told_steps)
