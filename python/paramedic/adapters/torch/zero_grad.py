@@ -15,7 +15,7 @@ from paramedic import _probe
 from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.session import Session
-from paramedic.adapters.torch.steps import Stepper
+from paramedic.adapters.torch.steps import FORGET_AFTER_STEPS, Stepper
 
 FIRST_STEPS = 5  # of an optimizer are all looked at, later ones when gradients are sampled
 STEPS_IN_A_ROW = 3
@@ -24,9 +24,10 @@ STEPS_IN_A_ROW = 3
 class _Look:
     """The remembered gradient of one optimizer."""
 
-    __slots__ = ("added", "address", "cleared", "parameter", "version")
+    __slots__ = ("added", "address", "cleared", "parameter", "step", "version")
 
-    def __init__(self, parameter: Any, gradient: Any) -> None:
+    def __init__(self, parameter: Any, gradient: Any, step: int) -> None:
+        self.step = step
         # Neither parameter nor gradient is kept alive.
         self.parameter = weakref.ref(parameter)
         self.address = gradient.data_ptr()
@@ -66,7 +67,7 @@ class ZeroGrad:
         try:
             parameter = _smallest(optimizer)
             if parameter is not None:
-                self._looks[id(stepper)] = _Look(parameter, parameter.grad)
+                self._looks[id(stepper)] = _Look(parameter, parameter.grad, self._session.step)
         except Exception as error:
             self._tap.fail(error)
 
@@ -75,6 +76,7 @@ class ZeroGrad:
         if not self._looks or not self._tap.on:
             return
         try:
+            self._forget()
             for look in self._looks.values():
                 gradient = look.gradient()
                 # A changed version is the job's own work on it: it does not forget its gradients.
@@ -83,6 +85,12 @@ class ZeroGrad:
                     look.cleared = True
         except Exception as error:
             self._tap.fail(error)
+
+    def _forget(self) -> None:
+        """An optimizer may never step again, and while one is looked at no step is cheap."""
+        oldest = self._session.step - FORGET_AFTER_STEPS
+        for key in [key for key, look in self._looks.items() if look.step < oldest]:
+            del self._looks[key]
 
     def after_backward(self) -> None:
         """Notes which gradients the pass has added to."""
