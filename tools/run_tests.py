@@ -21,11 +21,12 @@ from typing import List, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE_SECONDS_MAX = 900
-# The cases of recovery wait most of their time: two halves run side by side.
+# Halves run side by side, and neither may take too long: the cases of recovery wait most of theirs.
 PYTHON_SUITES = {
     "tests/recovery daifu": ["-k", "daifu", "tests/recovery"],
     "tests/recovery": ["-k", "not daifu", "tests/recovery"],
-    "tests/python": ["tests/python"],
+    "tests/python recovery": ["-k", "recovery", "tests/python"],
+    "tests/python": ["-k", "not recovery", "tests/python"],
     "tests/e2e": ["tests/e2e"],
     "tests/diagnose": ["tests/diagnose"],
     "tests/cluster": ["tests/cluster"],
