@@ -1,4 +1,5 @@
-"""Runs scripts in forks of a process that has imported torch already: a start of it costs seconds.
+"""Runs scripts in forks of a process that has imported torch already: a start of it costs seconds,
+and so does what the first optimizer imports.
 
 Reads one JSON object a line (script, arguments, cwd, env, stdout, stderr) and answers with the exit
 code. A fork then does what a fresh interpreter would have done: it runs the sitecustomize of the
@@ -12,7 +13,8 @@ import sys
 import traceback
 import types
 
-import torch  # noqa: F401
+import torch
+import torch._dynamo  # noqa: F401
 
 
 def child(task):  # type: ignore[no-untyped-def]
