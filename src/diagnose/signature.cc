@@ -156,10 +156,7 @@ std::string inner_frames(const Exception& exception) {
   const size_t count = exception.frames.size();
   for (size_t i = count > kInnerFrames ? count - kInnerFrames : 0; i < count; ++i) {
     const Frame& frame = exception.frames[i];
-    // A path of Windows is spelt as the expressions spell paths.
-    std::string file = frame.file;
-    std::replace(file.begin(), file.end(), '\\', '/');
-    text += fmt::format("{} {} {}\n", file, frame.function, frame.code);
+    text += fmt::format("{} {} {}\n", with_slashes(frame.file), frame.function, frame.code);
   }
   return text;
 }

@@ -165,8 +165,7 @@ StageFound stage_of_place(const Catalog& catalog, const std::string& text, bool 
 
 StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
   const bool is_native = frame.role == FrameRole::kNative;
-  std::string path(frame.file);
-  std::replace(path.begin(), path.end(), '\\', '/');
+  const std::string path = with_slashes(frame.file);
   const std::string what = fmt::format(" | {} | {}", whole_name(frame.function), frame.code);
   // A script is called after one thing that it does, and does others before it.
   const bool is_script = !is_native && (frame.function == "<module>" || frame.function == "main");

@@ -1,5 +1,6 @@
 #include "diagnose/text.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/utf8.h"
@@ -105,6 +106,12 @@ std::string_view last_component(std::string_view dotted) {
 std::string_view base_name(std::string_view path) {
   const size_t slash = path.find_last_of("/\\");
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string with_slashes(std::string_view path) {
+  std::string spelt(path);
+  std::replace(spelt.begin(), spelt.end(), '\\', '/');
+  return spelt;
 }
 
 std::string normalized(std::string_view message) {

@@ -23,6 +23,8 @@ bool contains(std::string_view text, std::string_view part);
 std::string_view last_component(std::string_view dotted);
 // The last part of a path of either kind of system.
 std::string_view base_name(std::string_view path);
+// A path of Windows as the expressions of signatures and stages spell paths.
+std::string with_slashes(std::string_view path);
 
 // What the same failure says in another job: numbers, addresses, ids and shapes are replaced, of
 // paths only the last part is kept.

@@ -21,7 +21,7 @@ from paramedic.recovery.source import (
     own_nodes,
     own_statements,
 )
-from paramedic.recovery.training import is_training_call
+from paramedic.recovery.training import is_training_call, name_of_call
 
 # What a call that takes many steps is called.
 _TRAINS = re.compile(r"train|fit|epoch|step", re.IGNORECASE)
@@ -97,13 +97,11 @@ def _has_trained(first: Path, last: Path, known: Set[str]) -> bool:
     if any(isinstance(one, LOOPS) and ast.dump(one) in known for one in between):
         return True
     for one in own_nodes(between):
-        if isinstance(one, ast.Call) and (is_training_call(one) or _TRAINS.search(_called(one))):
+        if isinstance(one, ast.Call) and (
+            is_training_call(one) or _TRAINS.search(name_of_call(one.func))
+        ):
             return True
     return False
-
-
-def _called(call: ast.Call) -> str:
-    return getattr(call.func, "attr", None) or getattr(call.func, "id", None) or ""
 
 
 def test_of_raise(path: Path) -> Optional[Path]:

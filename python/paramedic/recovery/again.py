@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from paramedic.recovery.source import FUNCTIONS, LOOPS, WITHS, Path, begin_of, own_nodes
-from paramedic.recovery.training import is_training_call
+from paramedic.recovery.training import is_training_call, name_of_call
 
 # Whoever calls these tells somebody: once, with what was known then.
 _REPORTS = re.compile(
@@ -402,8 +402,7 @@ def _worked_on(call: ast.Call) -> Set[str]:
 def _reports(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
-    called = node.value.func
-    return bool(_REPORTS.match(getattr(called, "attr", None) or getattr(called, "id", None) or ""))
+    return bool(_REPORTS.match(name_of_call(node.value.func)))
 
 
 def _mentions(node: ast.stmt) -> Iterator[str]:

@@ -40,6 +40,11 @@ def is_training_call(node: ast.Call) -> bool:
     return node.func.attr == "step" and any(part in owner for part in parts)
 
 
+def name_of_call(function: ast.expr) -> str:
+    """What a call names last: `print`, or the method's name; "" where it names nothing."""
+    return getattr(function, "attr", None) or getattr(function, "id", None) or ""
+
+
 def _name_of(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr

@@ -10,6 +10,7 @@ the first one after which a variable holds what is not finite has made it.
 import ast
 import linecache
 import math
+import operator
 import sys
 from functools import partial
 from time import process_time
@@ -103,7 +104,9 @@ class Data:
         if iterator is None:
             return self._drawn_again(frame, loop, watcher) or self.of_variable(frame, leaf)
         for indices in _indices(iterator):
-            items = [watcher.run(partial(_item, iterator._dataset, at)) for at in indices]
+            items = [
+                watcher.run(partial(operator.getitem, iterator._dataset, at)) for at in indices
+            ]
             if watcher.place is None and all(item is not None for item in items):
                 watcher.run(partial(iterator._collate_fn, items))
             if watcher.place is not None:
@@ -220,10 +223,6 @@ def _indices(iterator: Any) -> Iterator[List[Any]]:
     count = len(iterator._dataset)
     for start in range(0, count, size):
         yield list(range(start, min(start + size, count)))
-
-
-def _item(dataset: Any, at: Any) -> Any:
-    return dataset[at]
 
 
 def _same_memory(value: Any, leaf: Any) -> bool:
