@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.fingerprints import Fingerprints
 from paramedic.adapters.torch.loader import Loaders
-from paramedic.adapters.torch.looks import Look
+from paramedic.adapters.torch.looks import Judge, Look
 from paramedic.adapters.torch.nan_region import regions, stored_at
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.tensors import Definitions
@@ -25,7 +25,7 @@ MAX_FRAMES = 5  # of the user's, from the one that calls backward() outwards
 MAX_LOADERS = 100
 
 
-class Repeats:
+class Repeats(Judge):
     """Remembers what the model was given when it was last looked at."""
 
     def __init__(
@@ -37,16 +37,13 @@ class Repeats:
         self._tap = session.tap("repeated batches")
         self._fingerprints = Fingerprints(session, definitions)
         self._batches = Fingerprints(session, definitions)
+        self.begin()
+        loaders.opened.append(self.begun)
+
+    def begin(self) -> None:
+        """Forgets all inputs."""
         # Of a loader: the step at which it was last begun, and what iterates it.
         self._begun: Dict[int, Tuple[int, "weakref.ref[Any]"]] = {}
-        self._fit = -1
-        self._begin()
-        loaders.opened.append(self.begun)
-        session.on_fork.append(self._begin)
-
-    def _begin(self) -> None:
-        self._fit = self._session.fit
-        self._begun = {}
         self._off = False
         self._before: List[int] = []
         self._batch_before: List[int] = []
@@ -69,8 +66,6 @@ class Repeats:
 
     def look(self, look: Look) -> None:
         """Compares the inputs with those of the look before."""
-        if self._fit != self._session.fit:
-            self._begin()
         if self._off:
             return
         if sum(x.numel() for x in look.inputs) > MAX_NUMBERS:
