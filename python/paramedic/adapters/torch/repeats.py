@@ -11,6 +11,7 @@ import ast
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
+from paramedic._syntax import last_name
 from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.fingerprints import Fingerprints
 from paramedic.adapters.torch.loader import Loaders
@@ -153,11 +154,11 @@ def _variable(frame: Any, name: str) -> Any:
 def _loop_says(look: Look, frame: Any, loop: Any, body: List[ast.stmt]) -> str:
     """Why the loop means to go from batch to batch; "" where it does not."""
     calls = [node for s in body for node in ast.walk(s) if isinstance(node, ast.Call)]
-    if any(_called(call) in ("manual_seed", "seed") for call in calls):
+    if any(last_name(call.func) in ("manual_seed", "seed") for call in calls):
         return "the random numbers begin anew in each step"
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return ""
-    if _called(loop.iter) != "range":
+    if last_name(loop.iter.func) != "range":
         return ""
     ends = [_number(node, frame) for node in loop.iter.args]
     rows, counts = look.rows(), _counts(look, frame)
@@ -169,11 +170,6 @@ def _loop_says(look: Look, frame: Any, loop: Any, body: List[ast.stmt]) -> str:
     turns = ends[0] if len(ends) == 1 and ends[0] is not None else 0
     is_epoch = turns > 1 and any(abs(turns * rows - count) < rows for count in counts)
     return f"the loop has as many turns as there are batches of {rows}" if is_epoch else ""
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _counts(look: Look, frame: Any) -> List[int]:
@@ -201,7 +197,7 @@ def _number(node: ast.AST, frame: Any) -> Optional[int]:
     if isinstance(node, ast.Name):
         value = _variable(frame, node.id)
         return value if isinstance(value, int) else None
-    if isinstance(node, ast.Call) and _called(node) == "len" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and last_name(node.func) == "len" and len(node.args) == 1:
         return _length(node.args[0], frame)
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         return _length(node.value.value, frame) if node.value.attr == "shape" else None
