@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/lines.h"
+
 namespace paramedic::cli {
 namespace {
 
@@ -40,8 +42,7 @@ std::string crash_head(const recovery::Crash& crash, const CrashViewOptions& opt
   size_t lines = 0;
   std::string_view rest = crash.message;
   while (!rest.empty() && lines < kMessageLinesMax) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::string_view line = take_line(rest);
     for (const std::string& part : wrap(clean(line), options.width - 2)) {
       if (lines++ < kMessageLinesMax) text += "  " + part + "\n";
     }
