@@ -71,7 +71,7 @@ class Taps:
         adapter.steps._done_ns += ns
         adapter.phases.step_start += ns
         adapter.phases._cursor += ns
-        replicas = adapter.quick.next_wanted.__self__
+        replicas = adapter.replicas
         replicas._last = (replicas._last[0] + ns, replicas._last[1])
         adapter.pace._state.beat_ns += ns
         adapter.pace._state.report_ns += ns

@@ -92,7 +92,7 @@ class Adapter:
         quick.keep_random_state = nan_origin.keep_random_state
         quick.wants_random_state = nan_origin.wants_random_state
         nan_origin.kept_random_state = quick.random_state
-        replicas = Replicas(session, source, models, self.origins, definitions)
+        self.replicas = replicas = Replicas(session, source, models, self.origins, definitions)
         self.activations = Activations(session, models, definitions)
         functions = Functions(session, models, self.origins, facts, self.activations)
         self.losses.looks.extend([LossGraph(session, models, self.origins).look, functions.look])
