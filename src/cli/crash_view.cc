@@ -4,12 +4,9 @@
 
 #include <algorithm>
 
-#include "base/lines.h"
-
 namespace paramedic::cli {
 namespace {
 
-constexpr size_t kMessageLinesMax = 12;
 constexpr int kNameWidthMax = 20;
 constexpr int kTypeWidthMax = 16;
 
@@ -39,13 +36,8 @@ std::string crash_head(const recovery::Crash& crash, const CrashViewOptions& opt
   std::string text = options.paint(Style::kDim, cut(facts, options.width)) + "\n";
   const std::string type = clean(crash.exception);
   text += options.paint(Style::kError, cut(type, options.width)) + "\n";
-  size_t lines = 0;
-  std::string_view rest = crash.message;
-  while (!rest.empty() && lines < kMessageLinesMax) {
-    const std::string_view line = take_line(rest);
-    for (const std::string& part : wrap(clean(line), options.width - 2)) {
-      if (lines++ < kMessageLinesMax) text += "  " + part + "\n";
-    }
+  for (const std::string& line : message_lines(crash.message, options.width - 2)) {
+    text += "  " + line + "\n";
   }
   return text;
 }
