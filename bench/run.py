@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import collectives
@@ -195,22 +195,30 @@ def instructions(_: int) -> None:
         print(f"  {name:9s} {100 * (per_step(CONFIGS[name]) / base - 1):+.3f} %  (goal {goal} %)")
 
 
-SECTIONS: Dict[str, Tuple[Callable[[int], None], bool]] = {
-    "kernels": (lambda _: kernels(), True),
-    "frameworks": (lambda _: frameworks.main(PROBE), True),
-    "steps": (steps, True),
-    "budget": (budget, True),
-    "peer": (peer, True),
-    "show": (show, True),
-    "mechanism": (lambda _: recovery.mechanism(), True),
-    "transform": (lambda _: recovery.costs(), True),
-    "on_crash": (on_crash, True),
-    "snapshots": (lambda _: recovery.snapshots(), True),
-    "recovery": (lambda pairs: recovery.compared(max(1, pairs // 3)), True),
-    "collectives": (lambda _: collectives.main(PROBE), True),
-    "ranks": (lambda pairs: ranks.main(pairs), True),
-    "turns": (lambda _: turns.main(), True),
-    "instructions": (instructions, False),
+class Section(NamedTuple):
+    """What is measured together. `pairs`: when none are asked for; None: it knows itself."""
+
+    run: Callable[[Any], None]
+    pairs: Optional[int] = 6
+    is_named_only: bool = False
+
+
+SECTIONS = {
+    "kernels": Section(lambda _: kernels()),
+    "frameworks": Section(lambda _: frameworks.main(PROBE)),
+    "steps": Section(steps),
+    "budget": Section(budget),
+    "peer": Section(peer),
+    "show": Section(show),
+    "mechanism": Section(lambda _: recovery.mechanism()),
+    "transform": Section(lambda _: recovery.costs()),
+    "on_crash": Section(on_crash),
+    "snapshots": Section(lambda _: recovery.snapshots()),
+    "recovery": Section(lambda pairs: recovery.compared(max(1, pairs // 3))),
+    "collectives": Section(lambda _: collectives.main(PROBE)),
+    "ranks": Section(ranks.main),
+    "turns": Section(turns.main, pairs=None),
+    "instructions": Section(instructions, is_named_only=True),
 }
 
 
@@ -219,15 +227,22 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", metavar="NAMES", help="sections, by commas")
-    parser.add_argument("--pairs", type=int, default=6, help="interleaved pairs (default 6)")
+    parser.add_argument(
+        "--pairs", type=int, help="interleaved pairs (default 6; of turns: some tens of each job)"
+    )
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else [n for n, s in SECTIONS.items() if s[1]]
+    chosen = (
+        options.only.split(",")
+        if options.only
+        else [n for n, s in SECTIONS.items() if not s.is_named_only]
+    )
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         parser.error(f"no section {unknown[0]}; there are {', '.join(SECTIONS)}")
     for name in chosen:
         print(f"\n── {name}", flush=True)
-        SECTIONS[name][0](options.pairs)
+        section = SECTIONS[name]
+        section.run(options.pairs or section.pairs)
     return 0
 
 

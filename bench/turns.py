@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from common import JOBS, NOTHING, PARAMEDIC, environment, interval
 
@@ -15,24 +15,24 @@ PAIRS = {"mlp": 120, "cnn": 30, "transformer": 60, "ranks": 40}
 WAYS = {"idle": (["--capture", NOTHING], "0.1"), "defaults": ([], "1")}
 
 
-def measured(kind: str, options: List[str]) -> List[Dict[str, Any]]:
+def measured(kind: str, options: List[str], pairs: int) -> List[Dict[str, Any]]:
     """What each process wrote."""
     with tempfile.TemporaryDirectory() as folder:
         job = [sys.executable]
         if kind == "ranks":
             job += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
-        job += [str(JOBS / "turns.py"), kind, str(PAIRS[kind]), folder]
+        job += [str(JOBS / "turns.py"), kind, str(pairs), folder]
         command = [str(PARAMEDIC), "run", "--dir", str(Path(folder) / "runs"), *options, "--", *job]
         subprocess.run(command, env=environment(), check=True, capture_output=True)
         number = RANKS if kind == "ranks" else 1
         return [json.loads((Path(folder) / str(rank)).read_text()) for rank in range(number)]
 
 
-def main() -> None:
-    """Prints the figures."""
-    for kind in PAIRS:
+def main(pairs: Optional[int]) -> None:
+    """Prints the figures; of as many pairs as each job needs where none are asked for."""
+    for kind, enough in PAIRS.items():
         for name, (options, goal) in WAYS.items():
-            told = measured(kind, options)
+            told = measured(kind, options, pairs or enough)
             plain_ms = statistics.median(ms for one in told for ms in one["plain_ms"])
             middle, low, high = interval([value for one in told for value in one["percents"]])
             print(f"{kind:11s} {plain_ms:6.2f} ms  {name:8s} {middle:+.2f} %  ", end="")

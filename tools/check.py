@@ -7,16 +7,21 @@ mypy --strict and tools/tidy.py over what git tracks, and reports all that faile
 
 import argparse
 import concurrent.futures
-import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import List
 
+from verdicts import Verdicts, cache_folder, compile_commands, digest_of, digest_of_files
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
-TIDY_CACHE = ROOT / "build" / "clang-tidy"
+TIDY = [
+    *(str(BIN / "clang-tidy"), "--quiet", "-p", "build/dev"),
+    # Flags meant for g++, and what libstdc++'s own std::stable_sort uses.
+    *("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations"),
+]
 
 
 def tracked(*patterns: str) -> List[str]:
@@ -40,38 +45,40 @@ def run(name: str, command: List[str]) -> bool:
     return good
 
 
-def headers_digest() -> str:
+def headers_digest() -> bytes:
     """Of everything that any file's verdict may depend on besides the file itself."""
-    digest = hashlib.sha256()
-    for name in tracked("src/*.h", "*.inc", ".clang-tidy", "CMakeLists.txt", "*/CMakeLists.txt"):
-        digest.update((ROOT / name).read_bytes())
-    return digest.hexdigest()
+    return digest_of_files(ROOT, tracked("src/*.h", "*.inc", ".clang-tidy"))
 
 
 def clang_tidy(files: List[str]) -> bool:
-    """Each file once for each state of it and of the headers: a clean verdict is remembered."""
-    TIDY_CACHE.mkdir(parents=True, exist_ok=True)
-    headers = headers_digest()
+    """Each file once for each state of it and of what it depends on (verdicts.py)."""
+    verdicts = Verdicts(cache_folder(os.environ))
+    version = subprocess.run([TIDY[0], "--version"], stdout=subprocess.PIPE, check=True).stdout
+    tool = version + " ".join(TIDY[1:]).encode()
+    commands = compile_commands(ROOT, ROOT / "build" / "dev" / "compile_commands.json")
+
+    def key_of(name: str, headers: bytes) -> str:
+        text = (ROOT / name).read_bytes()
+        return digest_of(tool, headers, commands.get(name, b""), name.encode(), text)
 
     def one(name: str) -> bool:
-        key = hashlib.sha256((headers + name).encode() + (ROOT / name).read_bytes()).hexdigest()
-        if (TIDY_CACHE / key).exists():
+        key = key_of(name, headers)
+        if verdicts.knows(key):
             return True
-        command = [str(BIN / "clang-tidy"), "--quiet", "-p", "build/dev", name]
-        # Flags meant for g++, and what libstdc++'s own std::stable_sort uses.
-        command += ["--extra-arg=-Wno-unknown-warning-option"]
-        command += ["--extra-arg=-Wno-deprecated-declarations"]
         done = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+            [*TIDY, name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
         )
-        if done.returncode == 0:
-            (TIDY_CACHE / key).touch()
-        else:
+        if done.returncode != 0:
             print(done.stdout.decode("utf-8", "replace")[-4000:])
+        # What was edited in the meantime is not what was judged.
+        elif key_of(name, headers_digest()) == key:
+            verdicts.remember(key)
         return done.returncode == 0
 
+    headers = headers_digest()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         good = all(list(pool.map(one, files)))
+    verdicts.trim()
     print(f"{'ok    ' if good else 'FAILED'} clang-tidy, {len(files)} files", flush=True)
     return good
 

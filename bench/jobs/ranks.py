@@ -16,9 +16,8 @@ from typing import Any, Dict
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from train import mlp, stretch_time
+from train import mlp, step_of, stretch_time
 
 # Steps until the first samples are over, and until one step in sixteen is looked at for its
 # fingerprints: of the first ones all are.
@@ -50,16 +49,7 @@ def count_into(counts: "Counter[str]") -> None:
 
 def measure(what: str, steps: int, folder: Path) -> None:
     model, batch = mlp()
-    wrapped = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(wrapped.parameters(), lr=1e-3)
-
-    def step() -> None:
-        x, y = batch()
-        loss = nn.functional.cross_entropy(wrapped(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
+    step = step_of(DistributedDataParallel(model), batch)
     counts: "Counter[str]" = Counter()
     for _ in range(WARM_UP):
         step()

@@ -51,6 +51,22 @@ def transformer() -> Tuple[nn.Module, Callable[[], Tuple[torch.Tensor, torch.Ten
     return Transformer(), lambda: (torch.randint(0, 200, (16, 32)), torch.randint(0, 200, (16,)))
 
 
+def step_of(
+    model: nn.Module, batch: Callable[[], Tuple[torch.Tensor, torch.Tensor]]
+) -> Callable[[], None]:
+    """A step of the loop below, for jobs that do other things between their steps."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        x, y = batch()
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
 def stretch_time() -> None:
     if "PARAMEDIC_RUN" in os.environ:
         from paramedic.adapters.torch import quick

@@ -19,9 +19,8 @@ from typing import Any, Callable, Dict, List
 import torch
 import torch.distributed as dist
 from paramedic.adapters.torch import attach
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from train import cnn, mlp, transformer
+from train import cnn, mlp, step_of, transformer
 
 WARM_UP = 700  # steps: the first samples, and those of which all have fingerprints
 BLOCK = 40  # steps: four times what the default plan asks for each tenth of
@@ -72,7 +71,7 @@ class Taps:
         adapter.steps._done_ns += ns
         adapter.phases.step_start += ns
         adapter.phases._cursor += ns
-        replicas = adapter.quick.next_wanted.__self__
+        replicas = adapter.replicas
         replicas._last = (replicas._last[0] + ns, replicas._last[1])
         adapter.pace._state.beat_ns += ns
         adapter.pace._state.report_ns += ns
@@ -119,16 +118,7 @@ def main() -> None:
     if kind == "ranks":
         dist.init_process_group("gloo")
         model = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step() -> None:
-        x, y = batch()
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    measure(step, pairs, folder / os.environ.get("RANK", "0"))
+    measure(step_of(model, batch), pairs, folder / os.environ.get("RANK", "0"))
     if kind == "ranks":
         dist.barrier()
         os._exit(0)  # see ranks.py: the group outlives what is measured

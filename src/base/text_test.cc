@@ -1,9 +1,10 @@
-// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status. And paths and
-// medians.
+// JSON and TOML, whose libraries throw: nothing may pass this edge but a Status. And lines, paths
+// and medians.
 #include <gtest/gtest.h>
 
 #include "base/in_order.h"
 #include "base/json.h"
+#include "base/lines.h"
 #include "base/median.h"
 #include "base/path.h"
 #include "base/toml.h"
@@ -52,6 +53,20 @@ TEST(Toml, an_error_names_file_line_and_column) {
   const Status status = parse_toml("a = 1\nb = [", "paramedic.toml").status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(status.message().starts_with("paramedic.toml:2:")) << status.message();
+}
+
+TEST(Lines, the_last_line_needs_no_end_and_nothing_comes_after_it) {
+  std::string_view text = "one\n\nthree\n";
+  EXPECT_EQ(first_line(text), "one");
+  EXPECT_EQ(take_line(text), "one");
+  EXPECT_EQ(take_line(text), "");
+  EXPECT_EQ(take_line(text), "three");
+  EXPECT_TRUE(text.empty());
+  text = "all";
+  EXPECT_EQ(first_line(text), "all");
+  EXPECT_EQ(take_line(text), "all");
+  EXPECT_TRUE(text.empty());
+  EXPECT_EQ(take_line(text), "");
 }
 
 TEST(Path, the_base_name_is_what_stands_behind_the_last_slash) {

@@ -7,7 +7,6 @@
 namespace paramedic::cli {
 namespace {
 
-constexpr size_t kMessageLinesMax = 12;
 constexpr int kNameWidthMax = 20;
 constexpr int kTypeWidthMax = 16;
 
@@ -37,14 +36,8 @@ std::string crash_head(const recovery::Crash& crash, const CrashViewOptions& opt
   std::string text = options.paint(Style::kDim, cut(facts, options.width)) + "\n";
   const std::string type = clean(crash.exception);
   text += options.paint(Style::kError, cut(type, options.width)) + "\n";
-  size_t lines = 0;
-  std::string_view rest = crash.message;
-  while (!rest.empty() && lines < kMessageLinesMax) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    for (const std::string& part : wrap(clean(line), options.width - 2)) {
-      if (lines++ < kMessageLinesMax) text += "  " + part + "\n";
-    }
+  for (const std::string& line : message_lines(crash.message, options.width - 2)) {
+    text += "  " + line + "\n";
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/lines.h"
 #include "cli/program.h"
 #include "cli/render_text.h"
 #include "cli/runs.h"
@@ -52,11 +53,9 @@ class Interrupt {
 std::string screen_of(std::string_view text, int rows) {
   std::string screen = "\x1b[H";
   for (int row = 0; row < rows && !text.empty(); row++) {
-    const size_t end = std::min(text.find('\n'), text.size());
     if (row > 0) screen += "\r\n";
-    screen += text.substr(0, end);
+    screen += take_line(text);
     screen += "\x1b[K";
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return screen + "\x1b[J";
 }

@@ -26,6 +26,7 @@ constexpr int kHeatColumns = 180;
 constexpr int kHeatRow = 14;
 constexpr size_t kHeatRowsMax = 200;
 constexpr int kHeatColors = 11;
+constexpr int kMessageColumnsMax = 1000;  // the browser wraps
 
 std::string shown_value(const Column& column) {
   if (!column.has_value) return column.non_finite ? "NaN" : "";
@@ -285,11 +286,15 @@ std::string failure(const Report& report) {
   const Json& failure = report.info.failure;
   if (!failure.is_object()) return "";
   const bool is_paused = report.info.status == "paused";
+  std::string said;
+  for (const std::string& line : message_lines(failure_message(failure), kMessageColumnsMax)) {
+    said += (said.empty() ? "" : "<br />\n") + escape_html(line);
+  }
   std::string html =
       fmt::format(R"(<article class="{0}"><h3><span class="{0}">{1}</span><span>{2}</span></h3>)"
                   "\n<p>{3}</p>\n<dl>\n",
                   is_paused ? "warning" : "error", is_paused ? "paused" : "failed",
-                  escape_html(exception_of(failure)), escape_html(failure_message(failure)));
+                  escape_html(exception_of(failure)), said);
   if (report.failure_place) {
     rules::Finding place;
     place.where = report.failure_place;

@@ -65,6 +65,7 @@ TEST(RenderText, golden_reports) {
   expect_golden("report-empty.txt", render_text(empty_report(), {80, false}));
   expect_golden("report-paused.txt", render_text(paused_report(), {80, false}));
   expect_golden("report-failed.txt", render_text(failed_report(), {80, false}));
+  expect_golden("report-launcher.txt", render_text(launcher_report(), {80, false}));
   expect_golden("report-narrow.txt", render_text(vanishing_report(), {44, false}));
   expect_golden("report-wide.txt", render_text(nan_report(), {120, false}));
   expect_golden("report-color.txt", render_text(vanishing_report(), {80, true}));
@@ -164,6 +165,12 @@ TEST(RenderHtml, is_one_well_formed_file_without_outside_resources) {
     }
     EXPECT_EQ(html.find("{{"), std::string::npos);
   }
+}
+
+TEST(RenderHtml, breaks_the_lines_of_an_exception) {
+  const std::string html = render_html(launcher_report());
+  EXPECT_NE(html.find("train.py FAILED<br />"), std::string::npos);
+  EXPECT_EQ(first_imbalance(html), "");
 }
 
 TEST(RenderHtml, escapes_what_the_run_brings_along) {

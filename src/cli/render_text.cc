@@ -187,8 +187,9 @@ class TextReport {
     line();
     line(paint_(is_paused ? Style::kWarning : Style::kError, is_paused ? "paused" : "failed") +
          "  " + paint_(Style::kBold, cut(clean(exception_of(failure)), width_ - 8)));
-    const std::string message = clean(failure_message(failure));
-    for (const std::string& part : wrap(message, width_ - 3)) line("   " + part);
+    for (const std::string& said : message_lines(failure_message(failure), width_ - 3)) {
+      line("   " + said);
+    }
     if (report_.failure_place) {
       Problem place;
       place.finding.where = report_.failure_place;

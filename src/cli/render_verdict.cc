@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/lines.h"
+
 namespace paramedic::cli {
 namespace {
 
@@ -52,8 +54,7 @@ std::string rank_sentence(const Verdict& verdict) {
 std::string facts(const Verdict& verdict, const Paint& paint, int width) {
   std::string out;
   if (!verdict.exception_type.empty()) {
-    const std::string message =
-        verdict.exception_message.substr(0, verdict.exception_message.find('\n'));
+    const std::string message(first_line(verdict.exception_message));
     out += labelled("exception", verdict.exception_type + (message.empty() ? "" : ": ") + message,
                     paint, width);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/lines.h"
 #include "cli/options.h"
 #include "cli/places.h"
 #include "cli/source_edit.h"
@@ -221,9 +222,7 @@ void RepairConsole::print(const std::string& rest) {
   if (!text.ok()) return say(text.status().to_string());
   std::string_view left = *text;
   do {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    console_.out << clean(line) << "\n";
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    console_.out << clean(take_line(left)) << "\n";
   } while (!left.empty());
   console_.out << std::flush;
 }

@@ -229,6 +229,23 @@ Report failed_report() {
   return report;
 }
 
+Report launcher_report() {
+  Report report = failed_report();
+  report.info.failure["exception"] = {
+      {"type", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"},
+      {"message",
+       "\n============================================================\n"
+       "train.py FAILED\n------------------------------------------------------------\n"
+       "Failures:\n  <NO_OTHER_FAILURES>\n"
+       "------------------------------------------------------------\n"
+       "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-30_22:10:04\n"
+       "  host      : node-1\n  rank      : 1 (local_rank: 1)\n  exitcode  : 3 (pid: 4242)\n"
+       "  error_file: <N/A>\n  traceback : To enable traceback see: "
+       "https://pytorch.org/docs/stable/elastic/errors.html\n"
+       "============================================================"}};
+  return report;
+}
+
 Report empty_report() {
   Report report = base_report("run<1>\x1b[31m", 0);
   report.info.command = {"sh", "-c", "echo '</script>'"};

@@ -16,5 +16,7 @@ Report empty_report();
 Report paused_report();
 // A job that ended with an exception, and what was made of it.
 Report failed_report();
+// One whose launcher says that a rank failed, in an exception of many lines.
+Report launcher_report();
 
 }  // namespace paramedic::cli

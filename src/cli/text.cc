@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/lines.h"
 
 namespace paramedic::cli {
 namespace {
+
+constexpr size_t kMessageLinesMax = 12;
 
 struct CodePoint {
   char32_t value = 0;
@@ -143,6 +148,16 @@ std::vector<std::string> wrap(std::string_view text, int width) {
     line += word;
   }
   if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> message_lines(std::string_view message, int width) {
+  std::vector<std::string> lines;
+  while (!message.empty() && lines.size() < kMessageLinesMax) {
+    for (std::string& line : wrap(clean(take_line(message)), width)) {
+      if (lines.size() < kMessageLinesMax) lines.push_back(std::move(line));
+    }
+  }
   return lines;
 }
 

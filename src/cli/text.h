@@ -27,6 +27,9 @@ std::string pad_left(std::string_view text, int width);
 // Lines of at most `width` columns, broken at spaces (a longer word is broken where it must be).
 std::vector<std::string> wrap(std::string_view text, int width);
 
+// What an exception says, line by line, each cleaned and wrapped; a dozen lines say enough.
+std::vector<std::string> message_lines(std::string_view message, int width);
+
 // A code point as UTF-8.
 std::string utf8(char32_t code_point);
 

@@ -289,6 +289,20 @@ TEST(hang, a_rank_that_left_is_named_when_the_others_fail_before_anybody_waits_l
   EXPECT_TRUE(job.found().of("rank_died").empty());
 }
 
+TEST(hang, a_rank_that_left_is_told_once_though_one_of_the_others_goes_on_waiting) {
+  TestJob job(3);
+  job.all_reduce_on_all(3);
+  job.exit_well(1);
+  for (const int32_t rank : {0, 2}) job.enter(rank, "all_reduce", 50);
+  job.pass(0.5);
+  job.exit_raising(0, "RuntimeError", "gloo: Connection closed by peer", 50);
+  job.pass(30);
+  job.finish();
+  const auto hangs = job.found().of("hang_missing_rank");
+  ASSERT_EQ(hangs.size(), 1U);
+  EXPECT_EQ(hangs[0].rank, 1);
+}
+
 TEST(hang, ranks_of_other_machines_are_not_accused) {
   TestJob job(2);
   const auto world = job.group("world", {0, 1, 2, 3});

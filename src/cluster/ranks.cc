@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/lines.h"
 #include "base/path.h"
 
 namespace paramedic::cluster {
@@ -74,6 +75,8 @@ Exiting exiting_of(const Json& exception, int64_t time_ns) {
 }
 
 }  // namespace
+
+std::string Exiting::in_words() const { return fmt::format("{}: {}", type, first_line(message)); }
 
 void Ranks::take(const store::EventRow& row) {
   constexpr std::array<std::string_view, 4> kKinds{"stalled", "resumed", "exiting", "exception"};

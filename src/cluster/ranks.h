@@ -47,6 +47,9 @@ struct Exiting {
   std::string type;
   std::string message;
   store::CallSite where;
+
+  // "RuntimeError: " and the first line of its message.
+  [[nodiscard]] std::string in_words() const;
 };
 
 struct Rank {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/lines.h"
 #include "diagnose/resolve.h"
 
 namespace paramedic::diagnose {
@@ -20,7 +21,7 @@ Verdict judge(LiveCrash crash) {
     event.role = event.signature == nullptr ? Role::kRoot : event.signature->role;
     event.text = exception.type;
     if (!exception.message.empty()) {
-      event.text += ": " + exception.message.substr(0, exception.message.find('\n'));
+      event.text.append(": ").append(first_line(exception.message));
     }
     event.line = timeline.events.size();
     event.rank = crash.rank;

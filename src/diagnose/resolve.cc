@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/lines.h"
 #include "diagnose/collectives.h"
 #include "diagnose/fingerprint.h"
 #include "diagnose/ranks.h"
@@ -239,7 +240,7 @@ void add_message_line(const Timeline& timeline, const Event& event, Verdict& ver
       const size_t end = rest.find('\n');
       if (end == std::string_view::npos) break;
       rest.remove_prefix(end + 1);
-      const std::string text(rest.substr(0, rest.find('\n')));
+      const std::string text(first_line(rest));
       if (!RE2::PartialMatch(text, expression)) continue;
       Evidence piece = evidence_of(timeline, event, Role::kRoot);
       piece.line = line;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/lines.h"
 #include "diagnose/sentence.h"
 #include "diagnose/text.h"
 
@@ -164,7 +165,7 @@ void Scanner::add_exception(Exception exception, const std::string& name, const 
   event.role = role_of_exception(exception, event.signature);
   event.text = exception.type;
   if (!exception.message.empty()) {
-    event.text += ": " + exception.message.substr(0, exception.message.find('\n'));
+    event.text.append(": ").append(first_line(exception.message));
   }
   event.text.resize(std::min(event.text.size(), kTextMax));
   event.line = exception.line;

@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/embedded_file.h"
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/path.h"
 #include "diagnose/text.h"
 
@@ -90,8 +91,7 @@ Cache::Cache(FileSystem& files, std::string path) : files_(files), path_(std::mo
   if (!text.ok()) return;
   std::string_view rest = *text;
   while (!rest.empty() && entries_.size() < kEntriesMax) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::string_view line = take_line(rest);
     if (line.size() <= kKeyChars || line[kKeyChars] != ' ') continue;
     entries_.emplace(line.substr(0, kKeyChars), line.substr(kKeyChars + 1));
   }

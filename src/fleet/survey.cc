@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/lines.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/prefix.h"
 #include "diagnose/run.h"
@@ -47,8 +48,7 @@ std::string owner_of(const std::string& path) {
 void note_dates(std::string_view text, double& first, double& last) {
   diagnose::PrefixSplitter splitter;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_line(text);
     const std::string clean = diagnose::clean_line(line);
     const double time_s = splitter.split(clean).time_s;
     if (!(time_s > kDated)) continue;

@@ -38,18 +38,15 @@ bool NodeSettings::is_of_settings(const store::EventRow& row) {
          row.kind == "process_ended";
 }
 
-void NodeSettings::take(const std::string& node, const store::EventRow& row) {
-  if (!is_of_settings(row)) return;
+void NodeSettings::take(const std::string& node, const store::EventRow& row, Json told) {
   if (!nodes_.contains(node) && nodes_.size() >= kNodesMax) return;
-  auto json = parse_json(row.json, "an event");
-  if (!json.ok() || !json->is_object()) return;
   Node& its = nodes_[node];
   if (row.kind == "facts") {
-    its.facts = std::move(json).value();
+    its.facts = std::move(told);
   } else if (row.kind == "host") {
-    its.host = cluster::HostFacts::from_json(*json);
+    its.host = cluster::HostFacts::from_json(told);
   } else if (row.kind == "environment") {
-    take_environment(its, row, *json);
+    take_environment(its, row, told);
   } else {
     // Who has ended is no match for those that are started anew elsewhere.
     for (Process* process : {&its.rank, &its.launcher}) {
@@ -61,8 +58,8 @@ void NodeSettings::take(const std::string& node, const store::EventRow& row) {
   is_judged_ = false;
 }
 
-void NodeSettings::take_environment(Node& node, const store::EventRow& row, const Json& json) {
-  cluster::Setting setting = cluster::Setting::from_json(json);
+void NodeSettings::take_environment(Node& node, const store::EventRow& row, const Json& told) {
+  cluster::Setting setting = cluster::Setting::from_json(told);
   // Digests are salted by each run: they are equal on no two nodes.
   setting.digests.clear();
   if (!setting.is_launcher() && !setting.rank()) return;

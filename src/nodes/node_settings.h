@@ -20,8 +20,8 @@ class NodeSettings {
   using Report = std::function<void(const std::string& key, rules::Finding)>;
 
   [[nodiscard]] static bool is_of_settings(const store::EventRow& row);
-  // A row of the node; rows of other kinds are passed over.
-  void take(const std::string& node, const store::EventRow& row);
+  // A row of the node, of one of these kinds, and what it tells; the row's own text is not read.
+  void take(const std::string& node, const store::EventRow& row, Json told);
   // Judges when nothing new has come for some seconds, by `time_ns` of the rows.
   void tick(int64_t time_ns, const Report& report);
   // Nothing will come any more.
@@ -39,7 +39,7 @@ class NodeSettings {
     Json facts;  // of an adapter, as it was told last; null before
   };
 
-  void take_environment(Node& node, const store::EventRow& row, const Json& json);
+  void take_environment(Node& node, const store::EventRow& row, const Json& told);
   void judge(const Report& report);
   void judge_launch(const Report& report) const;
   void judge_environment(const Report& report) const;

@@ -68,13 +68,12 @@ class Job {
   }
 
  private:
-  void tell(int node, int32_t pid, int64_t time_ns, const char* kind, const Json& json) {
+  void tell(int node, int32_t pid, int64_t time_ns, const char* kind, const Json& told) {
     store::EventRow row;
     row.origin.pid = pid;
     row.origin.time_ns = time_ns;
     row.kind = kind;
-    row.json = to_text(json);
-    settings_.take(name(node), row);
+    settings_.take(name(node), row, told);
   }
 
   NodeSettings settings_;

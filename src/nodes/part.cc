@@ -22,14 +22,12 @@ constexpr int64_t kOpenCallNs = 1'000'000'000;
 // Every rank tells what it runs in, tens of kilobytes each. One of a node is kept, and who asks
 // only for the host of a process gets that.
 void NodeRows::on_setting(const store::EventRow& row) {
-  store::EventRow copy = row;
-  copy.origin.time_ns = moved(row.origin.time_ns);
-  shares_.settings.take(node_, copy);
-  if (row.kind != "facts") return;
-  const auto json = parse_json(row.json, "an event");
+  auto json = parse_json(row.json, "an event");
   if (!json.ok() || !json->is_object()) return;
-  copy.json = to_text({{"host", string_or(*json, "host", "")}});
-  sink_.on_event(copy);
+  store::EventRow copy{row.origin, row.kind, to_text({{"host", string_or(*json, "host", "")}})};
+  copy.origin.time_ns = moved(row.origin.time_ns);
+  if (row.kind == "facts") sink_.on_event(copy);
+  shares_.settings.take(node_, copy, std::move(*json));
 }
 
 void NodeRows::on_event(const store::EventRow& row) {

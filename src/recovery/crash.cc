@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "base/lines.h"
 #include "base/path.h"
 #include "diagnose/judge.h"
 
@@ -94,8 +95,7 @@ Json or_null(const std::optional<T>& value) {
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty() && lines.size() < kListMax) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (!line.empty()) lines.push_back(line);
   }
   return lines;

@@ -1,6 +1,6 @@
 #include "recovery/stack_text.h"
 
-#include <algorithm>
+#include "base/lines.h"
 
 namespace paramedic::recovery {
 namespace {
@@ -10,12 +10,6 @@ constexpr std::string_view kFile = "  File \"";
 constexpr std::string_view kCode = "    ";
 // A statement of the crashed frame may go on over some lines, of which older Pythons show one.
 constexpr int kStatementLinesMax = 8;
-
-std::string_view take_line(std::string_view& text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  return line;
-}
 
 // How many brackets `line` leaves open; those in strings and comments do not count.
 int brackets_left_open(std::string_view line) {

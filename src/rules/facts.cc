@@ -82,7 +82,12 @@ void Facts::note(const store::Origin& origin) {
   newest_.step = step;
 }
 
-void Facts::on_stats(const store::StatsRow& row) { note(row.origin); }
+void Facts::on_stats(const store::StatsRow& row) {
+  note(row.origin);
+  if (row.tensor->kind != store::Kind::kGradient) return;
+  if (row.origin.step != gradient_step_) ++gradient_samples_;
+  gradient_step_ = row.origin.step;
+}
 
 void Facts::on_scalar(const store::ScalarRow& row) {
   note(row.origin);

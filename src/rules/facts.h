@@ -93,6 +93,9 @@ class Facts {
   // Of the newest row; the step is the newest that was inside a step.
   [[nodiscard]] const store::Origin& newest() const { return newest_; }
 
+  // In how many steps gradients were sampled.
+  [[nodiscard]] int64_t gradient_samples() const { return gradient_samples_; }
+
   [[nodiscard]] const ModuleFact* module(const std::string& name) const;
   [[nodiscard]] const ParameterFact* parameter(const std::string& name) const;
   // The module that owns a parameter, by its fact or by its name: "net.0" of "net.0.weight".
@@ -148,6 +151,8 @@ class Facts {
   std::vector<OptimizerFact> optimizers_;
   std::map<std::string, LossFact> losses_;
   std::map<std::string, LearningRate> learning_rates_;
+  int64_t gradient_samples_ = 0;
+  int64_t gradient_step_ = -1;  // the last of them
   // Derived from modules and parameters, when somebody asks after they changed.
   [[nodiscard]] const ModelLayout& layout() const;
   mutable std::optional<ModelLayout> layout_;

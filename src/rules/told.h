@@ -26,7 +26,8 @@ std::optional<Json> told(const store::EventRow& row, const char* kind);
 // The place that an event names as `where`; empty where it is not known.
 std::optional<Where> told_where(const Json& fields);
 
-// A list of names among the fields, at most kTensorsPerFindingMax of them.
-std::vector<std::string> told_names(const Json& fields, const char* key);
+// What a finding of such an event begins with: the step and the place that are told. Its tensors
+// are those listed as `tensors`, at most kTensorsPerFindingMax of them; none where that is null.
+Finding told_finding(const store::EventRow& row, const Json& fields, const char* tensors = nullptr);
 
 }  // namespace paramedic::rules

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <map>
@@ -11,6 +10,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "supervise/fd.h"
 
 namespace paramedic::supervise {
@@ -103,8 +103,7 @@ std::vector<ProcessStat> job_processes(const std::string& proc_root, pid_t root_
 
 std::optional<uint64_t> number_after(std::string_view text, std::string_view key) {
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (!line.starts_with(key)) continue;
     const size_t start = line.find_first_not_of(" \t:", key.size());
     // "oom" must not be taken for the start of "oom_kill".

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import Any, Dict, Iterator, List, Optional, Set
 
+from paramedic._syntax import last_name
 from paramedic.recovery.remap import Moved
 from paramedic.recovery.source import (
     FUNCTIONS,
@@ -21,7 +22,7 @@ from paramedic.recovery.source import (
     own_nodes,
     own_statements,
 )
-from paramedic.recovery.training import is_training_call, name_of_call
+from paramedic.recovery.training import is_training_call
 
 # What a call that takes many steps is called.
 _TRAINS = re.compile(r"train|fit|epoch|step", re.IGNORECASE)
@@ -98,7 +99,7 @@ def _has_trained(first: Path, last: Path, known: Set[str]) -> bool:
         return True
     for one in own_nodes(between):
         if isinstance(one, ast.Call) and (
-            is_training_call(one) or _TRAINS.search(name_of_call(one.func))
+            is_training_call(one) or _TRAINS.search(last_name(one.func))
         ):
             return True
     return False

@@ -15,8 +15,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic._syntax import last_name
 from paramedic.recovery.source import FUNCTIONS, LOOPS, WITHS, Path, begin_of, own_nodes
-from paramedic.recovery.training import is_training_call, name_of_call
+from paramedic.recovery.training import is_training_call
 
 # Whoever calls these tells somebody: once, with what was known then.
 _REPORTS = re.compile(
@@ -258,7 +259,7 @@ def _check(item: _Item) -> None:
     if _trains(item):
         raise _Impossible(f"line {item.line} is a step of a training")
     for node in ast.walk(item.node):
-        name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
+        name = last_name(node)
         if isinstance(node, _NOT_ALONE) or name in ("super", "__class__", "locals", "next"):
             raise _Impossible(f"line {item.line} cannot be run by itself")
         if name.startswith("__") and not name.endswith("__"):
@@ -402,7 +403,7 @@ def _worked_on(call: ast.Call) -> Set[str]:
 def _reports(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
-    return bool(_REPORTS.match(name_of_call(node.value.func)))
+    return bool(_REPORTS.match(last_name(node.value.func)))
 
 
 def _mentions(node: ast.stmt) -> Iterator[str]:

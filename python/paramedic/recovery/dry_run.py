@@ -13,6 +13,7 @@ import copy
 import time
 from typing import Any, Dict, Iterator, List
 
+from paramedic._syntax import last_name
 from paramedic.recovery import names, sandbox
 from paramedic.recovery import rerun as rerun_of
 from paramedic.recovery.crash import Refused
@@ -137,7 +138,7 @@ def _stands_alone(plan: Any, statement: Any) -> bool:
     for node in own_nodes([statement]):
         if isinstance(node, _NOT_ALONE):
             return False
-        name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
+        name = last_name(node)
         is_private = name.startswith("__") and not name.endswith("__")
         if name in ("super", "__class__", "locals") or (is_private and plan.function.class_name):
             return False

@@ -6,6 +6,7 @@ import ast
 import zlib
 from typing import List, Optional, Set
 
+from paramedic._syntax import last_name
 from paramedic.recovery.source import FUNCTIONS, LOOPS, Source, children_of
 
 
@@ -40,17 +41,10 @@ def is_training_call(node: ast.Call) -> bool:
     return node.func.attr == "step" and any(part in owner for part in parts)
 
 
-def name_of_call(function: ast.expr) -> str:
-    """What a call names last: `print`, or the method's name; "" where it names nothing."""
-    return getattr(function, "attr", None) or getattr(function, "id", None) or ""
-
-
 def _name_of(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript):
-        return _name_of(node.value)
-    return node.id if isinstance(node, ast.Name) else ""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return last_name(node)
 
 
 def steppers(source: Source) -> Set[str]:

@@ -170,18 +170,17 @@ std::vector<LaunchLine> launchers_of(const JobSettings& job) {
 // Launchers of one job that were told different things.
 void launchers_differ(const JobSettings& job, const Complain& complain, const char* option) {
   std::vector<const Setting*> launchers;
+  std::map<const Setting*, std::string> told;
   std::set<std::string> values;
   for (const Setting& process : job.processes) {
     if (!process.is_launcher()) continue;
     const LaunchLine line = parse_launch(process);
     if (line.nnodes < 2) continue;
     launchers.push_back(&process);
-    values.insert(line.option(option));
+    values.insert(told[&process] = line.option(option));
   }
   if (values.size() < 2) return;
-  const auto value_of = [&](const Setting& launcher) {
-    return parse_launch(launcher).option(option);
-  };
+  const auto value_of = [&](const Setting& launcher) { return told.at(&launcher); };
   complain({nullptr,
             "",
             fmt::format("the launchers of one job have different --{}: {}", option,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/lines.h"
 #include "cluster/lint/tf_config.h"
 
 namespace paramedic::cluster {
@@ -69,8 +70,7 @@ std::string take_label(std::string_view& line) {
 Result<std::vector<Setting>> read_lines(std::string_view text, const std::string& source) {
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> by_label;
   while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    std::string_view line = take_line(text);
     auto& entries = by_label[take_label(line)];
     bool is_quoted = false;
     for (const std::string_view prefix : {"declare -x ", "export "}) {
@@ -236,9 +236,7 @@ Result<JobSettings> read_settings(std::string_view text, const std::string& sour
 std::vector<Assignment> read_assignments(std::string_view script) {
   std::vector<Assignment> found;
   for (int32_t number = 1; !script.empty() && found.size() < kAssignmentsMax; ++number) {
-    const std::string_view line = script.substr(0, script.find('\n'));
-    script.remove_prefix(std::min(line.size() + 1, script.size()));
-    read_script_line(line, number, found);
+    read_script_line(take_line(script), number, found);
   }
   return found;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -33,9 +34,10 @@ class HangMissingRank : public HangWatch {
   [[nodiscard]] std::optional<rules::Finding> finding_of(const Stall& stall,
                                                          double waited_s) const override {
     const auto camps = camps_of(stall);
-    // Of a rank that died rank_died tells.
     for (const Suspect& suspect : stall.suspects) {
-      if (is_bad(end_of(job(), *job().ranks().find(suspect.rank)))) return std::nullopt;
+      const Rank& rank = *job().ranks().find(suspect.rank);
+      // Of a rank that died rank_died tells; of one that left it has been told.
+      if (is_bad(end_of(job(), rank)) || departed_ == rank.process.ring_id) return std::nullopt;
     }
     // More than one rank is somewhere else, and one waits alone: it is the odd one.
     if (stall.suspects.size() > 1 && stall.waiters.size() == 1) {
@@ -68,7 +70,9 @@ class HangMissingRank : public HangWatch {
   void look_for_departure() {
     if (has_told()) return;
     const auto departure = first_departure(job());
-    if (!departure || std::exchange(departure_told_, true)) return;
+    if (!departure) return;
+    const Rank& departed = *job().ranks().find(departure->rank);
+    if (std::exchange(departed_, departed.process.ring_id) == departed.process.ring_id) return;
     rules::Finding finding;
     finding.severity = rules::Severity::kError;
     finding.rank = departure->rank;
@@ -142,7 +146,7 @@ class HangMissingRank : public HangWatch {
 
   Closures closures_;
   std::set<int32_t> stuck_told_;
-  bool departure_told_ = false;
+  std::optional<uint64_t> departed_;  // the process of which it was told that it left
 };
 
 }  // namespace

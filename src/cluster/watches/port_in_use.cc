@@ -38,9 +38,8 @@ class PortInUse : public LintWatch {
       finding.rank = number;
       finding.confidence = 0.95;
       finding.where = where_of(rank.exiting->where);
-      const std::string& message = rank.exiting->message;
-      finding.message = fmt::format("rank {} could not open its port: {}: {}", number,
-                                    rank.exiting->type, message.substr(0, message.find('\n')));
+      finding.message =
+          fmt::format("rank {} could not open its port: {}", number, rank.exiting->in_words());
       finding.evidence.emplace_back("the exception that ended it");
       report(std::move(finding), "end");
       return;

@@ -17,10 +17,7 @@ namespace paramedic::cluster {
 namespace {
 
 std::string how(const RankEnd& death, const Rank& rank) {
-  if (death.end == End::kException) {
-    return fmt::format("ended with {}: {}", rank.exiting->type,
-                       rank.exiting->message.substr(0, rank.exiting->message.find('\n')));
-  }
+  if (death.end == End::kException) return "ended with " + rank.exiting->in_words();
   if (death.end == End::kSignal) {
     return fmt::format("was killed by signal {} ({})", death.signal, ::strsignal(death.signal));
   }

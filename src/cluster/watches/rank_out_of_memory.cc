@@ -38,10 +38,8 @@ class RankOutOfMemory : public Watch {
       finding.evidence.emplace_back("oom_kill of the control group grew at that time");
     } else {
       finding.confidence = 0.95;
-      const std::string& message = rank.exiting->message;
-      finding.message =
-          fmt::format("rank {} (pid {}) could not get memory: {}: {}", death->rank,
-                      rank.process.pid, rank.exiting->type, message.substr(0, message.find('\n')));
+      finding.message = fmt::format("rank {} (pid {}) could not get memory: {}", death->rank,
+                                    rank.process.pid, rank.exiting->in_words());
       finding.evidence.emplace_back("the exception that ended it");
     }
     report(std::move(finding));

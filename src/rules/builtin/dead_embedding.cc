@@ -26,8 +26,6 @@ class DeadEmbedding : public Rule {
 
   void on_stats(const store::StatsRow& row) override {
     if (row.tensor->kind != store::Kind::kGradient) return;
-    if (row.origin.step != last_step_) ++samples_;
-    last_step_ = row.origin.step;
     const bool moved = row.stats.zero < row.stats.count;
     const std::string module = facts().module_name_of(row.tensor->name);
     const ModuleFact* fact = facts().module(module);
@@ -52,7 +50,7 @@ class DeadEmbedding : public Rule {
 
   // Only at the end: what is not reached at first may be later.
   void finish() override {
-    if (samples_ < kSamples || done_) return;
+    if (facts().gradient_samples() < kSamples || done_) return;
     for (const auto& [name, parameter] : facts().parameters()) {
       const ModuleFact* fact = facts().module(parameter.module);
       if (fact == nullptr || !is_table(*fact) || !fact->called || fact->loaded) continue;
@@ -92,8 +90,6 @@ class DeadEmbedding : public Rule {
   }
 
   std::map<std::string, Table> tables_;
-  int64_t samples_ = 0;
-  int64_t last_step_ = -1;
   int64_t last_moved_ = -1;
   bool done_ = false;
 };

@@ -18,14 +18,10 @@ class EvalModeInTraining : public Rule {
   void on_event(const store::EventRow& row) override {
     const std::optional<Json> fields = told(row, "eval_mode_in_training");
     if (!fields) return;
-    Finding finding;
+    Finding finding = told_finding(row, *fields, "modules");
     finding.severity = Severity::kWarning;
-    finding.step = integer_or(*fields, "first_step", row.origin.step);
     finding.kind = "activation";
     finding.confidence = 0.9;
-    finding.where = told_where(*fields);
-    finding.tensors = told_names(*fields, "modules");
-    if (!finding.tensors.empty()) finding.tensor = finding.tensors.front();
     finding.message = fmt::format(
         "{} is trained in eval mode since step {}: its dropout is off and its batch statistics "
         "stand still",

@@ -21,14 +21,12 @@ class FrozenParameters : public Rule {
 
   void on_stats(const store::StatsRow& row) override {
     if (row.tensor->kind != store::Kind::kGradient) return;
-    if (row.origin.step != last_step_) ++samples_;
-    last_step_ = row.origin.step;
     if (reached_.size() < kTensorsMax) reached_.insert(row.tensor->name);
   }
 
   // Only at the end: to train a head first and the rest later is common.
   void finish() override {
-    if (samples_ < kSamples) return;
+    if (facts().gradient_samples() < kSamples) return;
     size_t matrices = 0;
     int64_t last_reached = -1;
     std::vector<std::pair<int64_t, std::string>> frozen;
@@ -75,8 +73,6 @@ class FrozenParameters : public Rule {
   }
 
   std::set<std::string> reached_;
-  int64_t samples_ = 0;
-  int64_t last_step_ = -1;
 };
 
 }  // namespace

@@ -37,14 +37,12 @@ class InputScale : public Rule {
     const std::optional<double> chance = facts().chance_level(*loss);
     const double limit = squares > 0 ? kStartSquares * squares : kStart * chance.value_or(0);
     if (limit <= 0 || *start_ < limit) return;
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kWarning;
-    finding.step = row.origin.step;
     finding.kind = "input";
     finding.value = rms;
     finding.threshold = kScale;
     finding.confidence = 0.85;
-    finding.where = told_where(*fields);
     finding.message = fmt::format(
         "the inputs are large (root mean square {:.3g}), and with them the model begins at a loss "
         "of {:.3g}, where an answer that knows nothing has {:.3g}",

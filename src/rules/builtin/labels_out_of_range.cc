@@ -20,15 +20,13 @@ class LabelsOutOfRange : public Rule {
     if (!fields) return;
     const double low = number_or(*fields, "low", 0);
     const double high = number_or(*fields, "high", 0);
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kError;
-    finding.step = row.origin.step;
     finding.kind = "loss";
     finding.tensor = string_or(*fields, "loss", "loss");
     finding.value = high > 1 ? high : low;
     finding.threshold = high > 1 ? 1 : 0;
     finding.confidence = 0.95;
-    finding.where = told_where(*fields);
     finding.message = fmt::format(
         "the targets of a binary cross entropy lie from {:.4g} to {:.4g}: outside of 0 to 1 the "
         "loss has no lower bound",

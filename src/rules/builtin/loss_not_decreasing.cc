@@ -26,13 +26,11 @@ class LossNotDecreasing : public Rule {
     if (!fields || all_pairs_) return;
     all_pairs_ = true;
     const int64_t rows = integer_or(*fields, "rows", 0);
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kWarning;
-    finding.step = row.origin.step;
     finding.kind = "loss";
     finding.tensor = string_or(*fields, "loss", "loss");
     finding.confidence = 0.95;
-    finding.where = told_where(*fields);
     finding.message = fmt::format(
         "predictions of shape ({0}, 1) and targets of shape ({0},), or the other way round, spread "
         "to ({0}, {0}): each prediction is compared with all targets, and the loss cannot fall "

@@ -23,13 +23,11 @@ class MissingOptimizerStep : public Rule {
     if (!fields || facts().amp()) return;
     const std::string optimizer = string_or(*fields, "optimizer", "the optimizer");
     const int64_t passes = integer_or(*fields, "passes", 0);
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kError;
-    finding.step = row.origin.step;
     finding.kind = "weight";
     finding.value = static_cast<double>(passes);
     finding.confidence = 0.95;
-    finding.where = told_where(*fields);
     finding.message = fmt::format(
         "{} never steps: after {} backward passes that reached its parameters these are as they "
         "were",

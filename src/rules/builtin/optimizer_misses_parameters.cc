@@ -18,14 +18,10 @@ class OptimizerMissesParameters : public Rule {
   void on_event(const store::EventRow& row) override {
     const std::optional<Json> fields = told(row, "optimizer_misses_parameters");
     if (!fields) return;
-    Finding finding;
+    Finding finding = told_finding(row, *fields, "parameters");
     finding.severity = Severity::kError;
-    finding.step = integer_or(*fields, "first_step", row.origin.step);
     finding.kind = "weight";
     finding.confidence = 0.95;
-    finding.where = told_where(*fields);
-    finding.tensors = told_names(*fields, "parameters");
-    if (!finding.tensors.empty()) finding.tensor = finding.tensors.front();
     finding.message = fmt::format(
         "{} holds parameters that the model no longer has, and not {}: this is never trained",
         string_or(*fields, "optimizer", "the optimizer"),

@@ -18,14 +18,12 @@ class RepeatedBatches : public Rule {
   void on_event(const store::EventRow& row) override {
     const std::optional<Json> fields = told(row, "batch_repeated");
     if (!fields) return;
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kWarning;
-    finding.step = row.origin.step;
     finding.kind = "input";
     finding.confidence = 0.95;
     finding.value = number_or(*fields, "steps", static_cast<double>(kLooks));
     finding.threshold = static_cast<double>(kLooks);
-    finding.where = told_where(*fields);
     finding.message = fmt::format(
         "the model is given the same {} samples in every step that was looked at, though {}",
         integer_or(*fields, "rows", 0), string_or(*fields, "why", "there are others"));

@@ -19,13 +19,11 @@ class SoftmaxBeforeCrossEntropy : public Rule {
     if (!fields) return;
     const std::string function = string_or(*fields, "function", "softmax");
     const bool log_missing = bool_or(*fields, "log_missing", false);
-    Finding finding;
+    Finding finding = told_finding(row, *fields);
     finding.severity = Severity::kWarning;
-    finding.step = row.origin.step;
     finding.kind = "loss";
     finding.tensor = string_or(*fields, "loss", "loss");
     finding.confidence = 0.97;
-    finding.where = told_where(*fields);
     finding.message =
         log_missing ? fmt::format(
                           "the loss takes logarithms of probabilities, and is given the output of "

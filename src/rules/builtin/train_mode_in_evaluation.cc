@@ -18,16 +18,12 @@ class TrainModeInEvaluation : public Rule {
   void on_event(const store::EventRow& row) override {
     const std::optional<Json> fields = told(row, "train_mode_in_evaluation");
     if (!fields) return;
-    Finding finding;
+    Finding finding = told_finding(row, *fields, "modules");
     finding.severity = Severity::kWarning;
-    finding.step = integer_or(*fields, "first_step", row.origin.step);
     finding.mode = "eval";
     finding.kind = "activation";
     finding.stage = "validate";
     finding.confidence = 0.9;
-    finding.where = told_where(*fields);
-    finding.tensors = told_names(*fields, "modules");
-    if (!finding.tensors.empty()) finding.tensor = finding.tensors.front();
     finding.message = fmt::format(
         "{} is evaluated in training mode since step {}: its dropout is on, and batch "
         "normalisation takes the statistics of what it is tested on",

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/lines.h"
 #include "supervise/collectors/collector.h"
 #include "supervise/process.h"
 
@@ -29,8 +30,7 @@ constexpr uint64_t kNoLimit = uint64_t{1} << 60U;
 // The path on the line "NUMBER:CONTROLLERS:PATH" that names `controller` among its controllers.
 std::optional<std::string> path_of(std::string_view text, std::string_view controller) {
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_line(text);
     const size_t first = line.find(':');
     const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second == line.npos) continue;

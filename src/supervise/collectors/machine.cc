@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/lines.h"
 #include "supervise/collectors/collector.h"
 #include "supervise/process.h"
 
@@ -17,7 +18,7 @@ constexpr size_t kIoWait = 4;
 using CpuTicks = std::array<uint64_t, 8>;
 
 std::optional<CpuTicks> parse_cpu_line(const std::string& text) {
-  std::istringstream line(text.substr(0, text.find('\n')));
+  std::istringstream line{std::string(first_line(text))};
   std::string name;
   CpuTicks ticks{};
   line >> name;

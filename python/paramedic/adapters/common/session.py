@@ -66,6 +66,7 @@ class Session:
         self.forking = False
         self.on_step_open: List[Callable[[], None]] = []
         self.on_open: List[Callable[[], None]] = []
+        self.on_fit: List[Callable[[], None]] = []
         self.on_fork: List[Callable[[], None]] = []
         self.on_close: List[Callable[[], None]] = []
         self._told: Set[str] = set()

@@ -2,7 +2,7 @@
 
 Each file here is one way to look: `steps` (optimizers), `loss` (backward passes), `names` (models),
 `activations`, `functions`, `loader`, `shards`, `phases`, `zero_grad`, `unstepped`, `modes`,
-`orphans`, `loss_graph`, `broadcasts`, `looks` (with `labels` and `repeats`), `evaluations`,
+`orphans`, `loss_graph`, `broadcasts`, `looks` (with `labels`, `repeats`, `tables`), `evaluations`,
 `nan_origin`, `replicas`. They share a `Session`, and meet here only.
 """
 
@@ -92,20 +92,20 @@ class Adapter:
         quick.keep_random_state = nan_origin.keep_random_state
         quick.wants_random_state = nan_origin.wants_random_state
         nan_origin.kept_random_state = quick.random_state
-        replicas = Replicas(session, source, models, self.origins, definitions)
+        self.replicas = replicas = Replicas(session, source, models, self.origins, definitions)
         self.activations = Activations(session, models, definitions)
         functions = Functions(session, models, self.origins, facts, self.activations)
         self.losses.looks.extend([LossGraph(session, models, self.origins).look, functions.look])
         looks = Looks(session, source, models)
         looks.judges.extend(
             [
-                Repeats(session, source, self.loaders, definitions).look,
-                Labels(session, definitions).look,
-                Answers(session).look,
-                Scale(session).look,
+                Repeats(session, source, self.loaders, definitions),
+                Labels(session, definitions),
+                Answers(session),
+                Scale(session),
+                Tables(session, models),
             ]
         )
-        looks.calls.append(Tables(session, models).called)
         self.losses.looks.extend([looks.look, Broadcasts(session, source).look])
         self.losses.is_looking = looks.is_looking
         quick.next_wanted = lambda step: min(replicas.next_wanted(step), looks.next_wanted(step))

@@ -9,11 +9,11 @@ is nothing to compare either.
 
 import math
 from collections import Counter
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.fingerprints import Fingerprints
-from paramedic.adapters.torch.looks import Look
+from paramedic.adapters.torch.looks import Judge, Look
 from paramedic.adapters.torch.loss_graph import saved
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.tensors import Definitions
@@ -28,18 +28,16 @@ MAX_CLASSES = 50
 MAX_SAMPLE = 1 << 20  # numbers of an input
 
 
-class Labels:
+class Labels(Judge):
     """What is remembered of the samples of a fit."""
 
     def __init__(self, session: Session, definitions: Definitions) -> None:
         self._session = session
         self._fingerprints = Fingerprints(session, definitions)
-        self._fit = -1
-        self._begin()
-        session.on_fork.append(self._begin)
+        self.begin()
 
-    def _begin(self) -> None:
-        self._fit = self._session.fit
+    def begin(self) -> None:
+        """Forgets all samples."""
         self._off = False
         self._seen: Dict[int, float] = {}
         self._values: Counter[float] = Counter()
@@ -47,8 +45,6 @@ class Labels:
 
     def look(self, look: Look) -> None:
         """Compares the targets of a step with those of earlier ones."""
-        if self._fit != self._session.fit:
-            self._begin()
         target = None if self._off else look.target()
         if target is None:
             return
@@ -129,22 +125,24 @@ def _level(kind: str, values: "Counter[float]") -> Optional[float]:
     return sum((value - mean) ** 2 * n for value, n in values.items()) / count
 
 
-class Answers:
+class Answers(Judge):
     """Counts what the model answers, and tells it for each group of looks."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._step = -2
-        self._fit = -1
-        self._counts: Dict[str, List[int]] = {}
+        self.begin()
         session.on_close.append(self._tell)
+
+    def begin(self) -> None:
+        """Forgets what was counted: it would be told of a fit that it is not of."""
+        self._step = -2
+        self._counts: Dict[str, List[int]] = {}
 
     def look(self, look: Look) -> None:
         """Counts the targets of a step, the answers, and those that are right."""
-        if look.step != self._step + 1 or self._fit != self._session.fit:
+        if look.step != self._step + 1:
             self._tell()
-            self._counts = {}
-        self._step, self._fit = look.step, self._session.fit
+        self._step = look.step
         target, kind = look.target(), look.kind()
         scores = None if target is None else saved(look.nodes[0], "self")
         if target is None or scores is None or not scores.is_cpu:
@@ -175,7 +173,7 @@ class Answers:
         self._counts[name] = [a + b for a, b in zip(before, counts)]
 
     def _tell(self) -> None:
-        if self._counts and self._fit == self._session.fit:
+        if self._counts:
             self._session.event("answers", {**self._counts, **self._fields})
         self._counts = {}
 
@@ -184,20 +182,23 @@ def _is_weighted(node: Any) -> bool:
     return saved(node, "weight") is not None or saved(node, "pos_weight") is not None
 
 
-class Scale:
+class Scale(Judge):
     """Tells once a fit how large the inputs are."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._told: Set[int] = set()
-        session.on_fork.append(self._told.clear)
+        self.begin()
+
+    def begin(self) -> None:
+        """Another fit may have other inputs."""
+        self._told = False
 
     def look(self, look: Look) -> None:
         """Measures the first input, where it holds numbers that are no indices."""
         x = look.inputs[0]
-        if self._session.fit in self._told or not x.is_cpu or x.dim() < 2:
+        if self._told or not x.is_cpu or x.dim() < 2:
             return
-        self._told.add(self._session.fit)
+        self._told = True
         if not x.is_floating_point() or x.requires_grad or not 1 < x.numel() <= MAX_SAMPLE:
             return
         rms = float(x.detach().float().square().mean().sqrt())

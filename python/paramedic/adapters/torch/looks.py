@@ -7,7 +7,7 @@ nothing. Everything that was held of a step is let go before its update.
 """
 
 import sys
-from typing import Any, Callable, List, Optional
+from typing import Any, List, Optional
 
 from paramedic.adapters.common.source import Source
 from paramedic.adapters.torch.hooks import GlobalHook
@@ -75,6 +75,19 @@ class Look:
         return target.detach().reshape(-1)
 
 
+class Judge:
+    """Is shown the looks of one fit after another; what it remembers is of one fit."""
+
+    def begin(self) -> None:
+        """Forgets what was seen: another fit begins, or this is another process."""
+
+    def look(self, look: Look) -> None:
+        """Judges what a step is trained on."""
+
+    def called(self, module: Any, args: Any) -> None:
+        """A module is called in a step that is looked at."""
+
+
 class Looks:
     """Decides which steps are looked at, and gathers what there is to see."""
 
@@ -83,21 +96,19 @@ class Looks:
         self._source = source
         self._models = models
         self._tap = session.tap("what a model is trained on")
-        self._fit = -1
         self._first_step = 0
         self._anything_due = False
         self._wanted = False
         self._calls = 0
         self._inputs: List[Any] = []
         self._passes = 0
-        # Called with each look; and with each module that is called in such a step.
-        self.judges: List[Callable[[Look], None]] = []
-        self.calls: List[Callable[[Any, Any], None]] = []
+        self.judges: List[Judge] = []
         self._grad_enabled = session.torch.is_grad_enabled
         self._graph_task = session.torch._C._current_graph_task_id
         table = session.torch.nn.modules.module._global_forward_pre_hooks
         self._hook = GlobalHook(table, self._on_input)
         session.on_step_open.append(self._open)
+        session.on_fit.append(self._begin)
         session.on_fork.append(self._reset)
 
     def is_looking(self) -> bool:
@@ -129,7 +140,7 @@ class Looks:
             seen.inputs, seen.nodes = inputs, search(tensors.grad_fn, KINDS)
             with self._session.torch.no_grad():
                 for judge in self.judges:
-                    judge(seen)
+                    judge.look(seen)
         except Exception as error:
             self._tap.fail(error)
 
@@ -145,9 +156,6 @@ class Looks:
     def _open(self) -> None:
         session = self._session
         self._anything_due = self._anything_due or bool(session.due)
-        if self._fit != session.fit:
-            # A fit is known once its first step is nearly over.
-            self._fit, self._first_step = session.fit, max(0, session.step - 1)
         self._calls = self._passes = 0
         self._inputs = []
         self._wanted = self._is_on() and is_wanted(session.step - self._first_step)
@@ -160,8 +168,8 @@ class Looks:
         if not self._grad_enabled() or self._graph_task() != -1 or not self._session.active():
             return
         try:
-            for called in self.calls:
-                called(module, args)
+            for judge in self.judges:
+                judge.called(module, args)
             found = self._models.module(module)
             if found is None or found[1].reference() is not module:
                 return
@@ -172,7 +180,14 @@ class Looks:
             self._hook.disarm()
             self._tap.fail(error)
 
+    def _begin(self) -> None:
+        # A fit is known once its first step is nearly over.
+        self._first_step = self._session.step
+        for judge in self.judges:
+            judge.begin()
+
     def _reset(self) -> None:
         self._hook.disarm()
-        self._fit, self._wanted = -1, False
+        self._wanted = False
         self._inputs = []
+        self._begin()

@@ -29,6 +29,8 @@ class ModelFacts:
     def begin_fit(self, modules: List[Any], optimizers: List[Any]) -> None:
         """A model that was not there before is trained from now on."""
         self._session.fit += 1
+        for callback in self._session.on_fit:
+            callback()
         self._roots_told = 0
         self._session.event(
             "fit_started",

@@ -14,6 +14,7 @@ import re
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from paramedic._syntax import last_name
 from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.session import Session
 
@@ -168,13 +169,13 @@ def _kinds_of_called(statement: ast.stmt, functions: Dict[str, Set[str]]) -> Set
     kinds: Set[str] = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
-            kinds |= functions.get(_last_name(node.func), set())
+            kinds |= functions.get(last_name(node.func), set())
     return kinds
 
 
 def _call_kinds(call: ast.Call) -> Set[str]:
     kinds: Set[str] = set()
-    name = _last_name(call.func)
+    name = last_name(call.func)
     if name in _RANDOM or (name.endswith("_") and name in ("normal_", "uniform_", "random_")):
         kinds.add("random")
     if name in _CLIPS:
@@ -196,19 +197,13 @@ def _call_kinds(call: ast.Call) -> Set[str]:
     return kinds
 
 
-def _last_name(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _mentions(node: ast.AST, attribute: str) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == attribute for n in ast.walk(node))
 
 
 def _names_rank(node: ast.AST) -> bool:
     for inner in ast.walk(node):
-        name = _last_name(inner)
+        name = last_name(inner)
         if name and _RANK.search(name.lower()):
             return True
     return False
@@ -252,10 +247,10 @@ class _Plain(ast.NodeTransformer):
         self._values = values
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        return self._number(node, f"{_last_name(node.func)}()")
+        return self._number(node, f"{last_name(node.func)}()")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        return self._number(node, f"{_last_name(node.value)}.{node.attr}")
+        return self._number(node, f"{last_name(node.value)}.{node.attr}")
 
     def _number(self, node: ast.AST, key: str) -> ast.AST:
         return ast.Constant(self._values[key]) if key in self._values else node

@@ -11,10 +11,11 @@ import ast
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
+from paramedic._syntax import last_name
 from paramedic.adapters.common.source import Source, where
 from paramedic.adapters.torch.fingerprints import Fingerprints
 from paramedic.adapters.torch.loader import Loaders
-from paramedic.adapters.torch.looks import Look
+from paramedic.adapters.torch.looks import Judge, Look
 from paramedic.adapters.torch.nan_region import regions, stored_at
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.tensors import Definitions
@@ -25,7 +26,7 @@ MAX_FRAMES = 5  # of the user's, from the one that calls backward() outwards
 MAX_LOADERS = 100
 
 
-class Repeats:
+class Repeats(Judge):
     """Remembers what the model was given when it was last looked at."""
 
     def __init__(
@@ -37,16 +38,13 @@ class Repeats:
         self._tap = session.tap("repeated batches")
         self._fingerprints = Fingerprints(session, definitions)
         self._batches = Fingerprints(session, definitions)
+        self.begin()
+        loaders.opened.append(self.begun)
+
+    def begin(self) -> None:
+        """Forgets all inputs."""
         # Of a loader: the step at which it was last begun, and what iterates it.
         self._begun: Dict[int, Tuple[int, "weakref.ref[Any]"]] = {}
-        self._fit = -1
-        self._begin()
-        loaders.opened.append(self.begun)
-        session.on_fork.append(self._begin)
-
-    def _begin(self) -> None:
-        self._fit = self._session.fit
-        self._begun = {}
         self._off = False
         self._before: List[int] = []
         self._batch_before: List[int] = []
@@ -69,8 +67,6 @@ class Repeats:
 
     def look(self, look: Look) -> None:
         """Compares the inputs with those of the look before."""
-        if self._fit != self._session.fit:
-            self._begin()
         if self._off:
             return
         if sum(x.numel() for x in look.inputs) > MAX_NUMBERS:
@@ -158,11 +154,11 @@ def _variable(frame: Any, name: str) -> Any:
 def _loop_says(look: Look, frame: Any, loop: Any, body: List[ast.stmt]) -> str:
     """Why the loop means to go from batch to batch; "" where it does not."""
     calls = [node for s in body for node in ast.walk(s) if isinstance(node, ast.Call)]
-    if any(_called(call) in ("manual_seed", "seed") for call in calls):
+    if any(last_name(call.func) in ("manual_seed", "seed") for call in calls):
         return "the random numbers begin anew in each step"
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
         return ""
-    if _called(loop.iter) != "range":
+    if last_name(loop.iter.func) != "range":
         return ""
     ends = [_number(node, frame) for node in loop.iter.args]
     rows, counts = look.rows(), _counts(look, frame)
@@ -174,11 +170,6 @@ def _loop_says(look: Look, frame: Any, loop: Any, body: List[ast.stmt]) -> str:
     turns = ends[0] if len(ends) == 1 and ends[0] is not None else 0
     is_epoch = turns > 1 and any(abs(turns * rows - count) < rows for count in counts)
     return f"the loop has as many turns as there are batches of {rows}" if is_epoch else ""
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _counts(look: Look, frame: Any) -> List[int]:
@@ -206,7 +197,7 @@ def _number(node: ast.AST, frame: Any) -> Optional[int]:
     if isinstance(node, ast.Name):
         value = _variable(frame, node.id)
         return value if isinstance(value, int) else None
-    if isinstance(node, ast.Call) and _called(node) == "len" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and last_name(node.func) == "len" and len(node.args) == 1:
         return _length(node.args[0], frame)
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         return _length(node.value.value, frame) if node.value.attr == "shape" else None

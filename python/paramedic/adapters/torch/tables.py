@@ -2,6 +2,7 @@
 
 from typing import Any, Dict, Tuple
 
+from paramedic.adapters.torch.looks import Judge
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.session import Session
 
@@ -11,20 +12,22 @@ LOOKS = 6
 INDICES_MIN = 200  # in all
 
 
-class Tables:
+class Tables(Judge):
     """What embeddings were asked for in the looks of a fit."""
 
     def __init__(self, session: Session, models: Models) -> None:
         self._session = session
         self._models = models
-        self._fit = -1
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all tables."""
         # By module: (the only index, step, looks, indices); looks -1: there are others, or it was
         # told.
         self._seen: Dict[int, Tuple[int, int, int, int]] = {}
-        session.on_fork.append(self._seen.clear)
 
     def called(self, module: Any, args: Any) -> None:
-        """A module is called in a step that is looked at."""
+        """Follows what an embedding is asked for."""
         if type(module) is not self._session.torch.nn.Embedding or not args:
             return
         indices = args[0]
@@ -32,9 +35,6 @@ class Tables:
             return
         if not indices.is_cpu or not indices.numel():
             return
-        if self._fit != self._session.fit:
-            self._fit = self._session.fit
-            self._seen.clear()
         low, high = (int(end) for end in indices.aminmax())
         index, last_step, looks, count = self._seen.get(id(module), (low, -1, 0, 0))
         if looks < 0:

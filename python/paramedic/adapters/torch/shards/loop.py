@@ -10,6 +10,8 @@ import ast
 import linecache
 from typing import Optional
 
+from paramedic._syntax import last_name
+
 PLAIN = "plain"  # `for … in loader:` without a way out
 MAY_LEAVE = "may_leave"
 UNKNOWN = "unknown"
@@ -28,7 +30,11 @@ def shape_of(filename: str, line: int) -> str:
         return UNKNOWN
     if loop is None:
         return UNKNOWN
-    if any(_name(node) in _LIMITING for node in ast.walk(loop.iter) if isinstance(node, ast.Call)):
+    if any(
+        last_name(node.func) in _LIMITING
+        for node in ast.walk(loop.iter)
+        if isinstance(node, ast.Call)
+    ):
         return MAY_LEAVE
     return MAY_LEAVE if any(_leaves(statement, False) for statement in loop.body) else PLAIN
 
@@ -42,13 +48,6 @@ def _loop_at(tree: ast.AST, line: int) -> Optional[ast.For]:
             if node.lineno <= line <= last:
                 found = node
     return found
-
-
-def _name(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _leaves(node: ast.AST, inner: bool) -> bool:
