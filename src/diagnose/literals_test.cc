@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <re2/re2.h>
 
+#include <algorithm>
+#include <memory>
 #include <random>
 
 namespace paramedic::diagnose {
@@ -22,7 +24,8 @@ TEST(Literals, OneOfThemStandsInWhateverMatches) {
   EXPECT_EQ(literals_of("(?:load|save)_(?:model|net)s?"),
             (Texts{"load_model", "load_models", "load_net", "load_nets", "save_model",
                    "save_models", "save_net", "save_nets"}));
-  EXPECT_EQ(literals_of(R"((?:build|make)_(?:\w+_)?graphs?)"), (Texts{"graph", "graphs"}));
+  EXPECT_EQ(literals_of(R"((?:build|make)_(?:\w+_)?graphs?)"), (Texts{"build_", "make_"}));
+  EXPECT_EQ(literals_of(R"((?:a|of)_(?:\w+_)?graphs?)"), (Texts{"graph", "graphs"}));
   EXPECT_EQ(literals_of("[Kk]illed"), Texts{"killed"});
   EXPECT_EQ(literals_of(R"(\w*Error\b)"), Texts{"error"});
   EXPECT_EQ(literals_of("没有 \\d"), Texts{"没有 "});
@@ -60,12 +63,14 @@ class Chance {
   explicit Chance(unsigned seed) : random_(seed) {}
   size_t below(size_t count) { return random_() % count; }
 
+  // Flags that change from one letter to the next are left out: RE2 itself loses the "A" of
+  // "[ab]|(?i)a".
+  std::string flagged_expression() { return (below(3) == 0 ? "(?i)" : "") + expression(2); }
   std::string expression(int depth) {
     std::string text;
     const size_t alternatives = 1 + below(3) / 2;
     for (size_t i = 0; i < alternatives; ++i) {
       if (i > 0) text += '|';
-      if (below(6) == 0) text += "(?i)";
       const size_t parts = 1 + below(4);
       for (size_t k = 0; k < parts; ++k) text += atom(depth) + quantifier();
     }
@@ -81,12 +86,11 @@ class Chance {
 
  private:
   std::string atom(int depth) {
-    static constexpr const char* kAtoms[] = {"a", "abc",  "bca",   "Cab",   R"(\w)",
-                                             ".", "[ab]", "[^a]",  R"(\|)", R"(\b)",
-                                             "ü", "s",    "[a-c]", "[sü]"};
+    static constexpr const char* kAtoms[] = {"a",     "abc",  "bca",      "Cab",      R"(\w)", ".",
+                                             "[ab]",  "[^a]", "ü",        R"(\|)",    R"(\b)", "s",
+                                             "[a-c]", "[sü]", "(?i:Cab)", "(?-i:abC)"};
     if (depth == 0 || below(3) > 0) return kAtoms[below(std::size(kAtoms))];
-    static constexpr const char* kGroups[] = {"(?:", "(", "(?i:", "(?-i:"};
-    return kGroups[below(std::size(kGroups))] + expression(depth - 1) + ")";
+    return (below(2) == 0 ? "(?:" : "(") + expression(depth - 1) + ")";
   }
   std::string quantifier() {
     static constexpr const char* kQuantifiers[] = {"",  "",  "",  "",    "",
@@ -97,39 +101,46 @@ class Chance {
   std::mt19937 random_;
 };
 
+bool holds_one(const std::string& text, const Texts& literals) {
+  return literals.empty() ||
+         std::any_of(literals.begin(), literals.end(), [&](const std::string& literal) {
+           return text.find(literal) != std::string::npos;
+         });
+}
+
 TEST(Literals, WhateverAnExpressionMatchesOneAlternativeMatchesAndHoldsItsLiterals) {
   Chance chance(7);
   int matched = 0;
   int told = 0;
-  for (int i = 0; i < 4000; ++i) {
-    const std::string expression = chance.expression(2);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string expression = chance.flagged_expression();
     const RE2 whole(expression, RE2::Quiet);
     if (!whole.ok()) continue;  // "**" and its like
     const std::vector<Alternative> alternatives = alternatives_of(expression);
-    for (int k = 0; k < 20; ++k) {
+    std::vector<std::unique_ptr<RE2>> parts;
+    for (const Alternative& one : alternatives) {
+      parts.push_back(std::make_unique<RE2>(one.expression, RE2::Quiet));
+      ASSERT_TRUE(parts.back()->ok()) << expression << " → " << one.expression;
+    }
+    for (int k = 0; k < 12; ++k) {
       const std::string text = chance.text();
       bool found = false;
       bool fits = false;
-      for (const Alternative& one : alternatives) {
-        const RE2 part(one.expression, RE2::Quiet);
-        ASSERT_TRUE(part.ok()) << expression << " → " << one.expression;
-        if (!RE2::PartialMatch(text, part)) continue;
+      for (size_t p = 0; p < parts.size(); ++p) {
+        if (!RE2::PartialMatch(text, *parts[p])) continue;
         found = true;
-        fits = fits || RE2::FullMatch(text, part);
-        bool holds = one.literals.empty();
-        for (const std::string& literal : one.literals) {
-          holds = holds || folded(text).find(literal) != std::string::npos;
-        }
-        ASSERT_TRUE(holds) << expression << " → " << one.expression << " in " << text;
+        fits = fits || RE2::FullMatch(text, *parts[p]);
         matched += 1;
-        told += one.literals.empty() ? 0 : 1;
+        told += alternatives[p].literals.empty() ? 0 : 1;
+        EXPECT_TRUE(holds_one(folded(text), alternatives[p].literals))
+            << expression << " → " << alternatives[p].expression << " in " << text;
       }
       ASSERT_EQ(found, RE2::PartialMatch(text, whole)) << expression << " in " << text;
       ASSERT_EQ(fits, RE2::FullMatch(text, whole)) << expression << " is " << text;
     }
   }
-  EXPECT_GT(matched, 5000);
-  EXPECT_GT(told, 500);
+  EXPECT_GT(matched, 2000);
+  EXPECT_GT(told, 200);
 }
 
 }  // namespace
