@@ -127,7 +127,7 @@ void set_on_each_line(const std::string& path) {
   options.set_max_mem(int64_t{256} << 20);
   RE2::Set set(options, RE2::UNANCHORED);
   for (const auto& signature : Catalog::builtin().signatures()) {
-    for (const std::string& pattern : signature->patterns) set.Add(pattern, nullptr);
+    for (const Expression* pattern : signature->patterns) set.Add(pattern->text(), nullptr);
   }
   PARAMEDIC_CHECK(set.Compile());
   std::ifstream file(path);

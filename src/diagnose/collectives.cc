@@ -5,6 +5,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -42,7 +43,10 @@ std::map<int, Work> works_of(const Timeline& timeline) {
     if (!RE2::PartialMatch(event.text, kWork, &work.sequence, &work.operation, &elements)) continue;
     int rank = event.rank;
     if (rank < 0 && !RE2::PartialMatch(event.text, kRank, &rank)) continue;
-    if (!elements.empty()) RE2::FullMatch(elements, R"((\d{1,18}))", &work.elements);
+    constexpr size_t kDigitsMax = 18;
+    if (!elements.empty() && elements.size() <= kDigitsMax) {
+      work.elements = std::strtoll(elements.c_str(), nullptr, 10);
+    }
     if (works.size() >= kRanksMax) break;
     const auto [known, is_new] = works.try_emplace(rank, work);
     if (!is_new && work.sequence < known->second.sequence) known->second = work;

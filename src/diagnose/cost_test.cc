@@ -66,6 +66,35 @@ std::vector<Hostile> hostile_logs() {
        }},
       {"progress and errors",
        [](int i) { return fmt::format("step {}\nERROR failed {}\n", i, i); }},
+      {"dumps that are drawn over each other",
+       [](int i) {
+         return fmt::format(
+             "Odd{}Error: it failed\r\rThread 0x7f (most recent call first):\r  File \"a.py\", "
+             "line 1 "
+             "in f\r",
+             i);
+       }},
+      {"tracebacks in records",
+       always(
+           R"({"log": "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n)"
+           R"(OddError: x\n"})"
+           "\n")},
+      {"sentences", always("it died of OddError: nobody knows, 'why' and how\n")},
+      {"groups in groups",
+       [](int i) {
+         return std::string(static_cast<size_t>(i % 90), ' ') +
+                "| ExceptionGroup: many (2 sub-exceptions)\n";
+       }},
+      {"many times",
+       [](int i) {
+         return fmt::format("2024-01-02 {:02}:{:02}:{:02},{:03} ERROR it failed\n", i / 3600 % 24,
+                            i / 60 % 60, i % 60, i % 997);
+       }},
+      {"a line of many words that signatures know",
+       always(
+           "CUDA out of memory No such file timed out not found killed shape mismatch refused ")},
+      {"one message, long and short",
+       [](int i) { return "OddError: " + std::string(i == 0 ? 4000 : 1, 'x') + "\n\n"; }},
       {"empty lines", always("\n")},
   };
 }

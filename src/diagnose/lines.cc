@@ -15,11 +15,11 @@ bool ends_line(char c) { return c == '\n' || c == '\r'; }
 }  // namespace
 
 LineReader::LineReader(ByteSource& source, const Gate& gate)
-    : source_(source), gate_(gate), buffer_(kBufferBytes) {}
+    : source_(source), gate_(gate), buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {}
 
 void LineReader::count_to(size_t position) {
   if (position <= counted_) return;
-  number_ += count_byte({buffer_.data() + counted_, position - counted_}, '\n');
+  number_ += count_byte({buffer_.get() + counted_, position - counted_}, '\n');
   counted_ = position;
 }
 
@@ -27,10 +27,10 @@ void LineReader::count_to(size_t position) {
 // place reached is dropped: seldom enough that a pipe may give its bytes in drops.
 Result<bool> LineReader::refill() {
   if (at_end_) return false;
-  if (position_ > kHistory && buffer_.size() - end_ < buffer_.size() / 2) {
+  if (position_ > kHistory && kBufferBytes - end_ < kBufferBytes / 2) {
     const size_t drop = position_ - kHistory;
     count_to(drop);
-    std::memmove(buffer_.data(), buffer_.data() + drop, end_ - drop);
+    std::memmove(buffer_.get(), buffer_.get() + drop, end_ - drop);
     base_ += drop;
     position_ -= drop;
     end_ -= drop;
@@ -38,9 +38,9 @@ Result<bool> LineReader::refill() {
     searched_ -= std::min(searched_, drop);
     start_ = start_ > drop ? start_ - drop : 0;
   }
-  if (end_ == buffer_.size()) return false;
+  if (end_ == kBufferBytes) return false;
   PARAMEDIC_ASSIGN(const size_t bytes,
-                   source_.read(std::span(buffer_.data() + end_, buffer_.size() - end_)));
+                   source_.read(std::span(buffer_.get() + end_, kBufferBytes - end_)));
   at_end_ = bytes == 0;
   end_ += bytes;
   return bytes > 0;
@@ -53,10 +53,8 @@ Result<bool> LineReader::take(size_t from, RawLine& line) {
   start_ = from;
   size_t stop = from;
   for (;;) {
-    const auto begin = buffer_.begin();
-    const auto found = std::find_if(begin + static_cast<ptrdiff_t>(stop),
-                                    begin + static_cast<ptrdiff_t>(end_), ends_line);
-    stop = static_cast<size_t>(found - begin);
+    const char* const begin = buffer_.get();
+    stop = static_cast<size_t>(std::find_if(begin + stop, begin + end_, ends_line) - begin);
     if (stop < end_) break;
     const size_t before = position_;
     PARAMEDIC_ASSIGN(const bool more, refill());
@@ -65,7 +63,7 @@ Result<bool> LineReader::take(size_t from, RawLine& line) {
   }
   start_ = position_;
   count_to(start_);
-  line.text = {buffer_.data() + start_, std::min(stop - start_, kLineMax)};
+  line.text = {buffer_.get() + start_, std::min(stop - start_, kLineMax)};
   line.number = number_;
   line.offset = base_ + start_;
   position_ = stop;
@@ -89,7 +87,7 @@ Result<bool> LineReader::next_candidate(RawLine& line) {
   for (;;) {
     // A literal may have been cut where the bytes ended.
     const size_t looked_at = searched_ - std::min(searched_, Gate::kLiteralMax);
-    const size_t hit = gate_.find({buffer_.data(), end_}, std::max(position_, looked_at));
+    const size_t hit = gate_.find({buffer_.get(), end_}, std::max(position_, looked_at));
     if (hit != std::string_view::npos) {
       size_t from = hit;
       while (from > position_ && !ends_line(buffer_[from - 1])) --from;
@@ -120,7 +118,7 @@ std::string_view LineReader::history(uint64_t since) const {
   } else if (from > 0 || base_ > 0) {
     while (from < start_ && !ends_line(buffer_[from])) ++from;
   }
-  return {buffer_.data() + from, start_ - from};
+  return {buffer_.get() + from, start_ - from};
 }
 
 }  // namespace paramedic::diagnose

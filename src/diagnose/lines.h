@@ -4,8 +4,8 @@
 // those of an editor. One thread.
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "diagnose/gate.h"
@@ -45,7 +45,8 @@ class LineReader {
 
   ByteSource& source_;
   const Gate& gate_;
-  std::vector<char> buffer_;
+  // Not cleared: of a short log no more memory is touched than it has bytes.
+  std::unique_ptr<char[]> buffer_;
   size_t position_ = 0;  // the next byte to look at
   size_t start_ = 0;     // of the last line given
   size_t end_ = 0;       // of what is in the buffer

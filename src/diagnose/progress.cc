@@ -40,6 +40,17 @@ void ProgressReader::note_step(int64_t step, Timeline& timeline) {
   }
 }
 
+void ProgressReader::note_stage(const StageRule& rule, Timeline& timeline) {
+  // To evaluate in the middle of a training is to validate.
+  const bool within = trained_ && rule.stage == Stage::kEvaluate && rule.telling == Telling::kAct;
+  const bool is_hint = rule.telling == Telling::kHint;
+  if (!is_hint || timeline.doing == Stage::kUnknown) {
+    timeline.doing = within ? Stage::kValidate : rule.stage;
+    timeline.doing_is_hint = is_hint;
+  }
+  trained_ = trained_ || rule.stage == Stage::kTrain;
+}
+
 void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
   static const RE2 kStep(R"((?i)\b(?:global[_ ]?step|step|iter|iteration|batch|update)s?\b)"
                          R"([\s"'=:#\[(]{0,5}(\d{1,12}))");
@@ -61,18 +72,7 @@ void ProgressReader::read_line(std::string_view line, Timeline& timeline) {
     note_step(step, timeline);
   }
   if (RE2::PartialMatch(text, kSaved)) timeline.checkpoint_step = timeline.last_step;
-  for (const StageRule& rule : catalog_.stages()) {
-    if (!rule.line || !RE2::PartialMatch(text, *rule.line)) continue;
-    // To evaluate in the middle of a training is to validate.
-    const bool within = trained_ && rule.stage == Stage::kEvaluate && rule.telling == Telling::kAct;
-    const bool is_hint = rule.telling == Telling::kHint;
-    if (!is_hint || timeline.doing == Stage::kUnknown) {
-      timeline.doing = within ? Stage::kValidate : rule.stage;
-      timeline.doing_is_hint = is_hint;
-    }
-    trained_ = trained_ || rule.stage == Stage::kTrain;
-    break;
-  }
+  if (const StageRule* rule = catalog_.rule_of_line(line)) note_stage(*rule, timeline);
   if (RE2::PartialMatch(text, kFinished)) {
     timeline.finished = true;
     timeline.finished_at = timeline.events.size();

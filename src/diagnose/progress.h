@@ -22,6 +22,7 @@ class ProgressReader {
  private:
   void read_line(std::string_view line, Timeline& timeline);
   void note_step(int64_t step, Timeline& timeline);
+  void note_stage(const StageRule& rule, Timeline& timeline);
 
   const Catalog& catalog_;
   bool trained_ = false;

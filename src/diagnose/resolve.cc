@@ -232,16 +232,15 @@ Evidence evidence_of(const Timeline& timeline, const Event& event, Role role) {
 // The line of a message that the signature's patterns are about, where that is not its first.
 void add_message_line(const Timeline& timeline, const Event& event, Verdict& verdict) {
   if (!event.exception || event.signature == nullptr || event.exception->more_lines.empty()) return;
-  for (const std::string& pattern : event.signature->patterns) {
-    const RE2 expression(pattern, RE2::Quiet);
-    if (!expression.ok() || RE2::PartialMatch(event.text, expression)) return;
+  for (const Expression* pattern : event.signature->patterns) {
+    if (pattern->occurs_in(Subject(event.text))) return;
     std::string_view rest = event.exception->message;
     for (const uint64_t line : event.exception->more_lines) {
       const size_t end = rest.find('\n');
       if (end == std::string_view::npos) break;
       rest.remove_prefix(end + 1);
       const std::string text(first_line(rest));
-      if (!RE2::PartialMatch(text, expression)) continue;
+      if (!pattern->occurs_in(Subject(text))) continue;
       Evidence piece = evidence_of(timeline, event, Role::kRoot);
       piece.line = line;
       piece.text = text;
@@ -347,11 +346,12 @@ Verdict verdict_of(const Catalog& catalog, const Timeline& timeline, const Event
   return verdict;
 }
 
-bool same_failure(const Event& a, const Event& b) {
-  if (a.signature != b.signature) return false;
-  if (a.exception.has_value() != b.exception.has_value()) return false;
-  return !a.exception || (a.exception->type == b.exception->type &&
-                          normalized(a.exception->message) == normalized(b.exception->message));
+// `message` is that of the cause, normalised.
+bool same_failure(const Event& event, const Event& cause, const std::string& message) {
+  if (event.signature != cause.signature) return false;
+  if (event.exception.has_value() != cause.exception.has_value()) return false;
+  return !event.exception || (event.exception->type == cause.exception->type &&
+                              normalized(event.exception->message) == message);
 }
 
 // The other events become confirmation of the cause, or are ruled out by their role.
@@ -361,10 +361,11 @@ void explain_others(Timeline& timeline, size_t cause_index, Verdict& verdict) {
   std::set<int> ranks;
   std::set<std::string> said;
   if (cause.rank >= 0) ranks.insert(cause.rank);
+  const std::string message = cause.exception ? normalized(cause.exception->message) : "";
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     Event& event = timeline.events[i];
     if (i == cause_index) continue;
-    if (same_failure(event, cause) && event.role == cause.role) {
+    if (same_failure(event, cause, message) && event.role == cause.role) {
       if (event.rank >= 0) ranks.insert(event.rank);
       if (++same <= kSameRootMax && verdict.evidence.size() < kEvidenceMax) {
         verdict.evidence.push_back(evidence_of(timeline, event, Role::kConfirmation));

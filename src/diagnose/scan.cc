@@ -29,8 +29,7 @@ Role role_of_exception(const Exception& exception, const Signature* signature) {
 
 }  // namespace
 
-Scanner::Scanner(const Catalog& catalog)
-    : catalog_(catalog), gate_(catalog.gate_literals()), progress_(catalog) {}
+Scanner::Scanner(const Catalog& catalog) : catalog_(catalog), progress_(catalog) {}
 
 bool Scanner::has_cause() const {
   return open_ > 0 ||
@@ -46,7 +45,7 @@ Status Scanner::scan(const std::string& name, int rank, ByteSource& source) {
   open_ = 0;
   file_rank_ = rank;
   progress_read_to_ = 0;
-  LineReader reader(source, gate_);
+  LineReader reader(source, catalog_.gate());
   RawLine raw;
   const auto read_progress = [&](uint64_t to) {
     progress_.read(reader.history(progress_read_to_), timeline_);
@@ -181,10 +180,13 @@ void Scanner::add_exception(Exception exception, const std::string& name, const 
 // something. Of several (one for each thread) the first does.
 void Scanner::add_dump(Exception dump, const std::string& name) {
   constexpr uint64_t kLinesBefore = 64;
+  // What was drawn over itself has all its events on one line.
+  constexpr size_t kEventsBefore = 256;
   Event* owner = nullptr;
+  size_t looked_at = 0;
   for (auto event = timeline_.events.rbegin(); event != timeline_.events.rend(); ++event) {
-    const bool is_far =
-        event->file + 1 != timeline_.files.size() || event->line + kLinesBefore < dump.line;
+    const bool is_far = event->file + 1 != timeline_.files.size() ||
+                        event->line + kLinesBefore < dump.line || ++looked_at > kEventsBefore;
     if (is_far || (owner != nullptr && owner->line < dump.line)) break;
     if (event->writer == name) owner = &*event;
   }

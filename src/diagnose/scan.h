@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "diagnose/event.h"
-#include "diagnose/gate.h"
 #include "diagnose/input.h"
 #include "diagnose/lines.h"
 #include "diagnose/prefix.h"
@@ -58,7 +57,6 @@ class Scanner {
   void add(Event event);
 
   const Catalog& catalog_;
-  Gate gate_;
   ProgressReader progress_;
   Timeline timeline_;
   PrefixSplitter splitter_;

@@ -18,12 +18,10 @@ namespace {
 
 constexpr size_t kInnerFrames = 4;
 
-re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
+using Expressions = std::map<std::string, Expression, std::less<>>;
 
-RE2::Options quiet() {
-  RE2::Options options;
-  options.set_log_errors(false);
-  return options;
+const Expression* intern(Expressions& all, const std::string& text) {
+  return text.empty() ? nullptr : &all.try_emplace(text, text).first->second;
 }
 
 std::vector<std::string> texts(const Json& entry, const char* key) {
@@ -82,13 +80,6 @@ class Entry {
       fail(fmt::format("{} = '{}' is no known word", key, name));
     }
   }
-  std::unique_ptr<RE2> expression(const char* key) {
-    const std::string text_of = text(key);
-    if (text_of.empty()) return nullptr;
-    auto compiled = std::make_unique<RE2>(text_of, quiet());
-    if (!compiled->ok()) fail(fmt::format("{}: {}", key, compiled->error()));
-    return compiled;
-  }
   void only(std::initializer_list<std::string_view> keys) {
     for (const auto& [key, value] : json_.items()) {
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) fail("unknown key " + key);
@@ -105,7 +96,8 @@ class Entry {
   Status status_;
 };
 
-Result<std::unique_ptr<Signature>> read_signature(const Json& json, const std::string& family) {
+Result<std::unique_ptr<Signature>> read_signature(const Json& json, const std::string& family,
+                                                  Expressions& all) {
   auto signature = std::make_unique<Signature>();
   signature->id = string_or(json, "id", "");
   signature->family = family;
@@ -123,15 +115,17 @@ Result<std::unique_ptr<Signature>> read_signature(const Json& json, const std::s
   entry.word("stage", stage_named, stage);
   if (!entry.text("stage").empty()) signature->stage = stage;
   entry.word("role", role_named, signature->role);
-  signature->patterns = texts(json, "pattern");
+  for (const std::string& pattern : texts(json, "pattern")) {
+    signature->patterns.push_back(intern(all, pattern));
+  }
   entry.word(
       "weight", [](std::string_view word) { return word_named(kWeights, word); },
       signature->weight);
   const std::string on = entry.text("on");
   if (!on.empty() && on != "exception" && on != "line") entry.fail("on = '" + on + "'");
-  signature->exception = entry.expression("exception");
-  signature->frame = entry.expression("frame");
-  signature->unless = entry.expression("unless");
+  signature->exception = intern(all, entry.text("exception"));
+  signature->frame = intern(all, entry.text("frame"));
+  signature->unless = intern(all, entry.text("unless"));
   const bool needs_exception = signature->exception != nullptr || signature->frame != nullptr;
   signature->tier = !needs_exception              ? Tier::kMessage
                     : signature->patterns.empty() ? Tier::kType
@@ -161,8 +155,11 @@ std::string inner_frames(const Exception& exception) {
   return text;
 }
 
-bool better(const Signature* challenger, const Signature* holder) {
-  return holder == nullptr || challenger->tier > holder->tier;
+// Of two that fit the first wins: the more exact, then the one that names a text, then the first in
+// the order of the files.
+bool outranks(const Signature* a, const Signature* b) {
+  if (a->tier != b->tier) return a->tier > b->tier;
+  return !a->patterns.empty() && b->patterns.empty();
 }
 
 }  // namespace
@@ -173,51 +170,60 @@ std::string subject_of(const Exception& exception) {
   return subject;
 }
 
-std::vector<const Signature*> Catalog::Matcher::candidates(std::string_view text) const {
-  std::vector<int> hits;
-  set->Match(piece(text), &hits);
-  // In the order of the files, so that the first of equals wins on every machine.
-  std::sort(hits.begin(), hits.end());
-  std::vector<const Signature*> found;
-  for (const int hit : hits) found.push_back(owners[static_cast<size_t>(hit)]);
-  found.insert(found.end(), without_pattern.begin(), without_pattern.end());
-  return found;
-}
-
 const Signature* Catalog::classify(const Exception& exception) const {
-  const std::string subject = subject_of(exception);
-  const std::string_view type = last_component(exception.type);
+  const std::string text = subject_of(exception);
+  const Subject subject(text);
+  const Subject type(last_component(exception.type));
   std::string frames;
   const Signature* best = nullptr;
-  for (const Signature* signature : exceptions_.candidates(subject)) {
-    if (!better(signature, best)) continue;
-    if (signature->exception && !RE2::FullMatch(piece(type), *signature->exception)) continue;
-    if (signature->unless && RE2::PartialMatch(subject, *signature->unless)) continue;
-    if (signature->frame) {
+  exceptions_.visit(subject, [&](const Sieve::Candidate& candidate) {
+    const Signature& signature = *by_rank_[candidate.owner];
+    if (signature.exception != nullptr && !signature.exception->fits(type)) return false;
+    if (!signature.patterns.empty() && !candidate.part->occurs_in(text)) return false;
+    if (signature.unless != nullptr && signature.unless->occurs_in(subject)) return false;
+    if (signature.frame != nullptr) {
       if (frames.empty()) frames = inner_frames(exception);
-      if (!RE2::PartialMatch(frames, *signature->frame)) continue;
+      if (!signature.frame->occurs_in(Subject(frames))) return false;
     }
-    best = signature;
-  }
+    best = &signature;
+    return true;
+  });
   return best;
 }
 
 const Signature* Catalog::classify(std::string_view line) const {
+  const Subject subject(line);
   const Signature* best = nullptr;
-  for (const Signature* signature : lines_.candidates(line)) {
-    if (!better(signature, best)) continue;
-    if (signature->unless && RE2::PartialMatch(piece(line), *signature->unless)) continue;
-    best = signature;
-  }
+  lines_.visit(subject, [&](const Sieve::Candidate& candidate) {
+    const Signature& signature = *by_rank_[candidate.owner];
+    if (!candidate.part->occurs_in(line)) return false;
+    if (signature.unless != nullptr && signature.unless->occurs_in(subject)) return false;
+    best = &signature;
+    return true;
+  });
   return best;
 }
 
-std::vector<std::string> Catalog::gate_literals() const {
-  std::vector<std::string> literals = gate_;
-  for (const auto& signature : signatures_) {
-    literals.insert(literals.end(), signature->gate.begin(), signature->gate.end());
-  }
-  return literals;
+const StageRule* Catalog::first_rule(const Sieve& sieve, std::string_view text) const {
+  const StageRule* first = nullptr;
+  sieve.visit(Subject(text), [&](const Sieve::Candidate& candidate) {
+    if (!candidate.part->occurs_in(text)) return false;
+    first = &stages_[candidate.owner];
+    return true;
+  });
+  return first;
+}
+
+const StageRule* Catalog::rule_of_frame(std::string_view frame) const {
+  return first_rule(frames_of_stages_, frame);
+}
+
+const StageRule* Catalog::rule_of_native(std::string_view frame) const {
+  return first_rule(natives_of_stages_, frame);
+}
+
+const StageRule* Catalog::rule_of_line(std::string_view line) const {
+  return first_rule(lines_of_stages_, line);
 }
 
 Status Catalog::add_file(const EmbeddedFile& file) {
@@ -226,11 +232,11 @@ Status Catalog::add_file(const EmbeddedFile& file) {
                    parse_toml(file.text, fmt::format("signatures/{}", file.name)));
   for (const std::string& literal : texts(document, "gate")) {
     if (literal.size() < 4) return invalid_argument("signatures: gate '" + literal + "' is short");
-    gate_.push_back(literal);
+    gate_literals_.push_back(literal);
   }
   if (document.contains("signature")) {
     for (const Json& json : document["signature"]) {
-      PARAMEDIC_ASSIGN(auto signature, read_signature(json, family));
+      PARAMEDIC_ASSIGN(auto signature, read_signature(json, family, expressions_));
       signatures_.push_back(std::move(signature));
     }
   }
@@ -243,10 +249,10 @@ Status Catalog::add_file(const EmbeddedFile& file) {
       entry.word(
           "telling", [](std::string_view name) { return word_named(kTellings, name); },
           rule.telling);
-      rule.frame = entry.expression("frame");
-      rule.native = entry.expression("native");
-      rule.text = entry.expression("text");
-      rule.line = entry.expression("line");
+      rule.frame = intern(expressions_, entry.text("frame"));
+      rule.native = intern(expressions_, entry.text("native"));
+      rule.text = intern(expressions_, entry.text("text"));
+      rule.line = intern(expressions_, entry.text("line"));
       PARAMEDIC_TRY(entry.status());
       stages_.push_back(std::move(rule));
     }
@@ -254,25 +260,64 @@ Status Catalog::add_file(const EmbeddedFile& file) {
   return {};
 }
 
-Status Catalog::build() {
-  constexpr int64_t kSetBytes = int64_t{256} << 20;
-  RE2::Options options = quiet();
-  options.set_max_mem(kSetBytes);
-  for (Matcher* matcher : {&exceptions_, &lines_}) {
-    matcher->set = std::make_unique<RE2::Set>(options, RE2::UNANCHORED);
-    for (const auto& signature : signatures_) {
-      if (matcher == &exceptions_ ? !signature->on_exceptions : !signature->on_lines) continue;
-      if (signature->patterns.empty()) matcher->without_pattern.push_back(signature.get());
-      for (const std::string& pattern : signature->patterns) {
-        std::string error;
-        if (matcher->set->Add(pattern, &error) < 0) {
-          return invalid_argument(
-              fmt::format("signatures/{}: {}: {}", signature->family, signature->id, error));
-        }
-        matcher->owners.push_back(signature.get());
+// What has no pattern is known by its type, which stands in an exception's text too.
+void Catalog::add_to(Sieve& sieve, bool is_of_exceptions) const {
+  for (uint32_t rank = 0; rank < by_rank_.size(); ++rank) {
+    const Signature& signature = *by_rank_[rank];
+    if (!(is_of_exceptions ? signature.on_exceptions : signature.on_lines)) continue;
+    const auto add = [&](const Expression& expression) {
+      for (const auto& part : expression.parts()) sieve.add(*part, rank);
+    };
+    for (const Expression* pattern : signature.patterns) add(*pattern);
+    if (!signature.patterns.empty()) continue;
+    if (signature.exception != nullptr) {
+      add(*signature.exception);
+    } else {
+      sieve.add_always(rank);
+    }
+  }
+  sieve.finish();
+}
+
+void Catalog::build() {
+  for (const auto& signature : signatures_) {
+    by_rank_.push_back(signature.get());
+    gate_literals_.insert(gate_literals_.end(), signature->gate.begin(), signature->gate.end());
+  }
+  std::stable_sort(by_rank_.begin(), by_rank_.end(), outranks);
+  gate_ = std::make_unique<Gate>(gate_literals_);
+  add_to(exceptions_, true);
+  add_to(lines_, false);
+  for (const auto& [sieve, member] : {std::pair{&frames_of_stages_, &StageRule::frame},
+                                      std::pair{&natives_of_stages_, &StageRule::native},
+                                      std::pair{&lines_of_stages_, &StageRule::line}}) {
+    for (uint32_t i = 0; i < stages_.size(); ++i) {
+      const Expression* expression = stages_[i].*member;
+      if (expression == nullptr) continue;
+      for (const auto& part : expression->parts()) sieve->add(*part, i);
+    }
+    sieve->finish();
+  }
+}
+
+Status Catalog::check() const {
+  const auto check_all = [](const std::string& where, std::vector<const Expression*> expressions) {
+    for (const Expression* expression : expressions) {
+      const Status status = expression == nullptr ? Status() : expression->check();
+      if (!status.ok()) {
+        return invalid_argument(
+            fmt::format("signatures/{}: {}: {}", where, expression->text(), status.message()));
       }
     }
-    if (!matcher->set->Compile()) return exhausted("signatures: too many patterns");
+    return Status();
+  };
+  for (const auto& signature : signatures_) {
+    std::vector<const Expression*> all = signature->patterns;
+    all.insert(all.end(), {signature->exception, signature->frame, signature->unless});
+    PARAMEDIC_TRY(check_all(signature->family + ": " + signature->id, std::move(all)));
+  }
+  for (const StageRule& rule : stages_) {
+    PARAMEDIC_TRY(check_all("stage", {rule.frame, rule.native, rule.text, rule.line}));
   }
   return {};
 }
@@ -280,7 +325,7 @@ Status Catalog::build() {
 Result<Catalog> Catalog::load(std::span<const EmbeddedFile> files) {
   Catalog catalog;
   for (const EmbeddedFile& file : files) PARAMEDIC_TRY(catalog.add_file(file));
-  PARAMEDIC_TRY(catalog.build());
+  catalog.build();
   return catalog;
 }
 

@@ -2,9 +2,7 @@
 // What is known about failures, as data: data/signatures/*.toml (described in docs/diagnosis.md).
 // A catalog is immutable once loaded and safe in any number of threads.
 
-#include <re2/re2.h>
-#include <re2/set.h>
-
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +13,8 @@
 #include "base/embedded_file.h"
 #include "base/status.h"
 #include "diagnose/category.h"
+#include "diagnose/expression.h"
+#include "diagnose/gate.h"
 #include "diagnose/traceback.h"
 
 namespace paramedic::diagnose {
@@ -47,10 +47,11 @@ struct Signature {
   Tier tier = Tier::kMessage;
   bool on_exceptions = true;
   bool on_lines = true;
-  std::vector<std::string> patterns;  // any of them, in the message or line; none: any text
-  std::unique_ptr<RE2> exception;     // the last component of the type, in full
-  std::unique_ptr<RE2> frame;         // in the innermost frames
-  std::unique_ptr<RE2> unless;        // not in the text
+  // The catalog's expressions; null where there is none.
+  std::vector<const Expression*> patterns;  // any of them, in the message or line; none: any text
+  const Expression* exception = nullptr;    // the last component of the type, in full
+  const Expression* frame = nullptr;        // in the innermost frames
+  const Expression* unless = nullptr;       // not in the text
   std::string title;
   std::string fix;
   std::string collect_next;
@@ -72,10 +73,10 @@ enum class Telling : uint8_t {
 struct StageRule {
   Stage stage = Stage::kUnknown;
   Telling telling = Telling::kAct;
-  std::unique_ptr<RE2> frame;
-  std::unique_ptr<RE2> native;
-  std::unique_ptr<RE2> text;
-  std::unique_ptr<RE2> line;
+  const Expression* frame = nullptr;
+  const Expression* native = nullptr;
+  const Expression* text = nullptr;
+  const Expression* line = nullptr;
 };
 
 class Catalog {
@@ -93,25 +94,33 @@ class Catalog {
     return signatures_;
   }
   [[nodiscard]] std::span<const StageRule> stages() const { return stages_; }
-  // What a line must hold to be worth a look (gate.h).
-  [[nodiscard]] std::vector<std::string> gate_literals() const;
+  // The first of them that fits, or null.
+  [[nodiscard]] const StageRule* rule_of_frame(std::string_view frame) const;
+  [[nodiscard]] const StageRule* rule_of_native(std::string_view frame) const;
+  [[nodiscard]] const StageRule* rule_of_line(std::string_view line) const;
+  // What a line must hold to be worth a look.
+  [[nodiscard]] const Gate& gate() const { return *gate_; }
+  // Compiles every expression, which a search does only when it needs one: the tests call it.
+  [[nodiscard]] Status check() const;
 
  private:
-  struct Matcher {
-    std::unique_ptr<RE2::Set> set;
-    std::vector<const Signature*> owners;  // of each pattern of the set
-    std::vector<const Signature*> without_pattern;
-    [[nodiscard]] std::vector<const Signature*> candidates(std::string_view text) const;
-  };
-
   Status add_file(const EmbeddedFile& file);
-  Status build();
+  void build();
+  void add_to(Sieve& sieve, bool is_of_exceptions) const;
+  [[nodiscard]] const StageRule* first_rule(const Sieve& sieve, std::string_view text) const;
 
+  std::map<std::string, Expression, std::less<>> expressions_;  // each once, by its text
   std::vector<std::unique_ptr<Signature>> signatures_;
+  std::vector<const Signature*> by_rank_;  // the one that wins first
   std::vector<StageRule> stages_;
-  std::vector<std::string> gate_;
-  Matcher exceptions_;
-  Matcher lines_;
+  std::vector<std::string> gate_literals_;
+  std::unique_ptr<Gate> gate_;
+  // Owners are indices of by_rank_ or stages_.
+  Sieve exceptions_;
+  Sieve lines_;
+  Sieve frames_of_stages_;
+  Sieve natives_of_stages_;
+  Sieve lines_of_stages_;
 };
 
 // The text that an exception's patterns see: "Type: message".

@@ -39,9 +39,63 @@ TEST(Signature, TheFilesOfTheCheckoutLoad) {
   EXPECT_GT(catalog->signatures().size(), 80U);
 }
 
+TEST(Signature, EveryExpressionCompilesThoughASearchCompilesOnlyThoseThatItNeeds) {
+  const Status status = Catalog::builtin().check();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Signature, AnExpressionThatDoesNotCompileIsNamedWithItsFileAndEntry) {
+  const EmbeddedFile files[] = {
+      {"bad.toml",
+       "[[signature]]\nid = \"x\"\ncategory = \"unknown\"\npattern = [\"a\", \"b(c\"]\n"}};
+  const Result<Catalog> catalog = Catalog::load(files);
+  ASSERT_TRUE(catalog.ok()) << catalog.status().message();
+  EXPECT_EQ(catalog->check().message(), "signatures/bad: x: b(c: missing ): b(c");
+}
+
+TEST(Signature, OfTwoThatFitTheMoreExactWinsAndThenTheFirst) {
+  const EmbeddedFile files[] = {{"a.toml", R"toml(
+[[signature]]
+id = "fallback"
+category = "unknown"
+tier = "fallback"
+exception = "OddError"
+[[signature]]
+id = "first"
+category = "unknown"
+pattern = ["went wrong"]
+[[signature]]
+id = "second"
+category = "unknown"
+pattern = ["(?i)WRONG (?:at|in)"]
+[[signature]]
+id = "exact"
+category = "unknown"
+exception = "OddError"
+pattern = ["in the end"]
+unless = "not"
+)toml"}};
+  const Result<Catalog> catalog = Catalog::load(files);
+  ASSERT_TRUE(catalog.ok()) << catalog.status().message();
+  const auto of = [&](const std::string& message) {
+    Exception exception;
+    exception.type = "lib.OddError";
+    exception.message = message;
+    const Signature* found = catalog->classify(exception);
+    return found == nullptr ? "none" : found->id;
+  };
+  EXPECT_EQ(of("it is"), "fallback");
+  EXPECT_EQ(of("it went wrong in it"), "first");
+  EXPECT_EQ(of("it goes Wrong At it"), "second");
+  EXPECT_EQ(of("it went wrong in the end"), "exact");
+  EXPECT_EQ(of("it went wrong in the end, did it not"), "first");
+  EXPECT_EQ(catalog->classify("it goes wrong at it")->id, "second");
+  EXPECT_EQ(catalog->classify("in the end"), nullptr);
+}
+
 TEST(Signature, EachMatchIsClassifiedByItsOwnSignatureAndPassesTheGate) {
   const Catalog& catalog = Catalog::builtin();
-  const Gate gate(catalog.gate_literals());
+  const Gate& gate = catalog.gate();
   for (const auto& signature : catalog.signatures()) {
     EXPECT_GE(signature->match.size(), 2U) << signature->id;
     for (const std::string& excerpt : signature->match) {

@@ -1,6 +1,7 @@
 #include "diagnose/stage.h"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -93,11 +94,13 @@ Stage stage_of_sequence(const std::string& text) {
 // What the failure says itself ("training failed") or is about: a node of a graph, a checkpoint
 // that is not there, an image that cannot be read.
 StageFound stage_of_text(const Catalog& catalog, const Event& event) {
-  const std::string whole = event.exception ? subject_of(*event.exception) : event.text;
+  const std::string all = event.exception ? subject_of(*event.exception) : event.text;
+  const Subject whole(all);
+  const Subject first_line(event.text);
   for (const StageRule& rule : catalog.stages()) {
     // Behind its first line a message may hold a person's sentences.
-    const std::string& text = rule.telling > Telling::kHint ? whole : event.text;
-    if (rule.text && RE2::PartialMatch(text, *rule.text)) return {rule.stage, rule.telling};
+    const Subject& text = rule.telling > Telling::kHint ? whole : first_line;
+    if (rule.text != nullptr && rule.text->occurs_in(text)) return {rule.stage, rule.telling};
   }
   return {};
 }
@@ -156,11 +159,8 @@ void go_in(StageFound& outer, const StageFound& inner) {
 
 // The first rule that fits `text`, which is that of a frame.
 StageFound stage_of_place(const Catalog& catalog, const std::string& text, bool is_native) {
-  for (const StageRule& rule : catalog.stages()) {
-    const RE2* pattern = is_native ? rule.native.get() : rule.frame.get();
-    if (pattern != nullptr && RE2::PartialMatch(text, *pattern)) return {rule.stage, rule.telling};
-  }
-  return {};
+  const StageRule* rule = is_native ? catalog.rule_of_native(text) : catalog.rule_of_frame(text);
+  return rule == nullptr ? StageFound() : StageFound{rule->stage, rule->telling};
 }
 
 StageFound stage_of_frame(const Catalog& catalog, const Frame& frame) {
