@@ -49,7 +49,7 @@ class Taps:
 
     def off(self) -> None:
         self._off_ns = perf_counter_ns()
-        torch.autograd.backward = self._ours.__wrapped__
+        torch.autograd.backward = self._adapter.session.genuine_backward
         self._hooks = []
         for table in self._tables:
             ours = {key: table[key] for key in table if str(key).startswith("paramedic.")}
@@ -76,7 +76,7 @@ class Taps:
         adapter.pace._state.beat_ns += ns
         adapter.pace._state.report_ns += ns
         if adapter.quick.on:
-            state = adapter.quick._stretch.state
+            state = adapter.quick.stretch.state
             for name in ("first_ns", "last_ns", "told_ns", "tick_ns", "end_ns"):
                 setattr(state, name, getattr(state, name) + ns)
 

@@ -7,7 +7,9 @@ interpreter with a GIL.
 """
 
 import ctypes
+import inspect
 import os
+import sys
 import sysconfig
 from typing import Any, Callable, Dict, List, Optional
 
@@ -15,6 +17,7 @@ from paramedic._probe import load
 
 METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
 METH_VARARGS_KEYWORDS = 1 | 2
+METH_FASTCALL_KEYWORDS = 0x80 | 2
 
 
 class _MethodDef(ctypes.Structure):
@@ -28,8 +31,30 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
+class _ModuleDef(ctypes.Structure):
+    """PyModuleDef, of the stable ABI."""
+
+    _fields_ = [
+        ("base", ctypes.c_void_p * 5),
+        ("name", ctypes.c_char_p),
+        ("doc", ctypes.c_char_p),
+        ("size", ctypes.c_ssize_t),
+        ("rest", ctypes.c_void_p * 5),
+    ]
+
+
+_ADDRESS_BYTES = 8
+
 # The interpreter's functions hold their addresses.
 _made: List["Native"] = []
+
+
+def _new_function(definition: _MethodDef, self: Any, module: Any) -> Callable[..., Any]:
+    make: Any = ctypes.pythonapi.PyCFunction_NewEx
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    make.restype = ctypes.py_object
+    function: Callable[..., Any] = make(ctypes.addressof(definition), self, module)
+    return function
 
 
 class Native:
@@ -42,7 +67,7 @@ class Native:
             raise OSError("this interpreter does not offer what is needed")
         self._state = state
         self._held: Dict[str, Any] = {}
-        self._definitions: List[_MethodDef] = []
+        self._definitions: List[Any] = []
         _made.append(self)
 
     def function(
@@ -57,11 +82,30 @@ class Native:
         address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
         definition = _MethodDef(name.encode(), address.value, flags, None)
         self._definitions.append(definition)
-        make: Any = ctypes.pythonapi.PyCFunction_NewEx
-        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        make.restype = ctypes.py_object
-        function: Callable[..., Any] = make(ctypes.addressof(definition), capsule, None)
-        return function
+        return _new_function(definition, capsule, None)
+
+    def stand_in(self, genuine: Callable[..., Any], body: str) -> Callable[..., Any]:
+        """What stands for a function of a module, under its name: the `self` of one that can be
+        pickled is a module. METH_FASTCALL | METH_KEYWORDS."""
+        signature = inspect.signature(genuine)
+        parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+        signature = inspect.Signature(parameters)
+        doc = f"{genuine.__name__}{signature}\n--\n\n{genuine.__doc__ or ''}"
+        address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
+        definition = _MethodDef(
+            genuine.__name__.encode(), address.value, METH_FASTCALL_KEYWORDS, doc.encode()
+        )
+        module_name = genuine.__module__
+        module_definition = _ModuleDef(name=module_name.encode(), size=_ADDRESS_BYTES)
+        self._definitions += [definition, module_definition]
+        new_module: Any = ctypes.pythonapi.PyModule_Create2
+        new_module.argtypes, new_module.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.py_object
+        module = new_module(ctypes.addressof(module_definition), sys.api_version)
+        state_of: Any = ctypes.pythonapi.PyModule_GetState
+        state_of.argtypes, state_of.restype = [ctypes.py_object], ctypes.c_void_p
+        kept = ctypes.c_uint64.from_address(state_of(module))
+        kept.value = ctypes.addressof(self._state)
+        return _new_function(definition, module, module_name)
 
     def hold(self, name: str, thing: Any) -> None:
         """Sets an address of the structure to that of `thing`, and holds it."""

@@ -11,7 +11,7 @@ import os
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-VERSION = 7
+VERSION = 8
 MAX_DIMS = 8
 NO_UNITS = 255
 MAX_PENDING = 256  # numbers kept before they are written
@@ -204,7 +204,10 @@ SIGNATURES: Dict[str, Tuple[Any, List[Any]]] = {
     "paramedic_gate_cleared": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
     "paramedic_gate_backward": (ctypes.c_void_p, [ctypes.c_void_p] * 2),
     "paramedic_gate_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
-    "paramedic_stretch_loss": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
+    "paramedic_stretch_backward": (
+        ctypes.c_void_p,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
+    ),
     "paramedic_stretch_step": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_pace_beat": (ctypes.c_void_p, [ctypes.c_void_p] * 2 + [ctypes.c_int64]),
     "paramedic_pace_backward": (ctypes.c_void_p, [ctypes.c_void_p] * 3),

@@ -30,6 +30,8 @@ using paramedic::probe::referred;
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the interpreter's own names
 void* PyCapsule_GetPointer(void* capsule, const char* /*name*/) { return capsule; }
+void* PyModule_GetState(void* module) { return module; }
+void* PyWeakref_GetObject(void* reference) { return python.answers[reference]; }
 void* PyObject_Call(void* function, void* /*arguments*/, void* keywords) {
   python.calls.push_back(python.names[function] + (keywords == nullptr ? "" : "+"));
   if (function == python.raises_in) python.error = function;
@@ -97,6 +99,17 @@ void* PyTuple_Pack(ssize_t count, ...) {
   va_end(arguments);
   return referred(tuple);
 }
+void* PyTuple_New(ssize_t count) {
+  void* tuple = &python.tuples.emplace_back();
+  python.items[tuple].resize(static_cast<size_t>(count));
+  return referred(tuple);
+}
+int PyTuple_SetItem(void* tuple, ssize_t index, void* item) {
+  python.items[tuple][static_cast<size_t>(index)] = item;
+  python.references--;  // the tuple's own, which goes with it
+  return 0;
+}
+void* PyDict_New() { return referred(&python.tuples.emplace_back()); }
 void* PyIter_Next(void* /*iterator*/) {
   python.integers[&python.number] = python.drawn++;
   return referred(&python.number);

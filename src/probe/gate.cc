@@ -1,5 +1,7 @@
 // The quick half of what recovery does in each iteration (python/paramedic/recovery/gate.py).
 
+#include "probe/gate.h"
+
 #include "probe/interpreter.h"
 #include "probe/piece.h"
 #include "probe/probe.h"
@@ -110,13 +112,22 @@ void* paramedic_gate_backward(void* self, void* /*unused*/) {
 
 void* paramedic_gate_step(void* self, void* const* arguments, int64_t count) {
   paramedic_gate& gate = *gate_of(self);
-  if (!is_own_thread(gate) || count < 1) return new_reference(gate.none);
-  if (!change(gate)) return nullptr;
+  const bool is_done = count < 1 || paramedic::probe::gate_step(gate, arguments[0]);
+  return is_done ? new_reference(gate.none) : nullptr;
+}
+
+namespace paramedic::probe {
+
+bool gate_step(paramedic_gate& gate, void* optimizer) {
+  if (!is_own_thread(gate)) return true;
+  if (!change(gate)) return false;
   for (int64_t i = 0; i < gate.owner_count; i++) {
-    if (gate.owners[i].object != address_of(arguments[0])) continue;
+    if (gate.owners[i].object != address_of(optimizer)) continue;
     gate.owners[i].steps++;
     gate.owners[i].idle = 0;
-    return new_reference(gate.none);
+    return true;
   }
-  return call(gate.on_step, arguments[0]) ? new_reference(gate.none) : nullptr;
+  return call(gate.on_step, optimizer);
 }
+
+}  // namespace paramedic::probe

@@ -14,7 +14,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Both sides check it: a Python side of another version does not attach. */
-#define PARAMEDIC_PROBE_VERSION 7
+#define PARAMEDIC_PROBE_VERSION 8
 #define PARAMEDIC_MAX_DIMS 8
 
 typedef struct paramedic_probe paramedic_probe; /* NOLINT(readability-identifier-naming) */
@@ -305,73 +305,102 @@ typedef struct {
   int64_t steps;
 } paramedic_stretch_optimizer;
 
+/* Where a framework keeps what is read of a tensor, in bytes from the start of each object; found
+ * and proved by the owner. in_object: in Python's object the address of the tensor. In that, its
+ * dispatch keys (64 bits), the number of its type (16 bits), the address of its storage, where it
+ * begins there (in elements), and the address of what autograd keeps of it. data: in a storage the
+ * address of its first byte. gradient: in what autograd keeps the address of that tensor.
+ * plain_keys, float32: what they are of one on the CPU. no_tensor: the address of none. */
+typedef struct {
+  int64_t in_object;
+  int64_t keys;
+  int64_t type;
+  int64_t storage;
+  int64_t offset;
+  int64_t autograd;
+  int64_t data;
+  int64_t gradient;
+  uint64_t plain_keys;
+  uint64_t float32;
+  uint64_t no_tensor;
+} paramedic_tensor_layout;
+
+/* What others read of a training loop: the number of the open step, and a number that grows while
+ * it goes on. */
+typedef struct {
+  int64_t step;
+  int64_t signs;
+} paramedic_progress;
+
 /* A step is over when an optimizer steps again or, after one has, a line calls `backward()` again;
  * and when all have stepped but those that did not in the last forget_steps, which are not waited
  * for.
  *
- * `on` is set when a stretch begins. on_step(optimizer, args, kwargs): a step that is not taken
- * here. on_first(): an optimizer has stepped, which clears is_first; on_keep(): after each step, or
- * 0; on_due(): something is due in the step that was just opened; their exceptions end with them.
- * session: its attribute `step` is that of the open step. first_ns, last_ns: when the stretch
+ * `on` is set when a stretch begins. run(tensors, ...): the genuine `backward`; on_backward: a pass
+ * that is none of the stretch, with the same arguments. on_step(optimizer, args, kwargs): a step
+ * that is not taken here. gate: that of a paramedic_gate, or 0, which is told of each step then.
+ * on_first(): an optimizer has stepped, which clears is_first; on_keep():
+ * after each step, or 0; on_due(): something is due in the step that was just opened; their
+ * exceptions end with them. progress: a paramedic_progress. first_ns, last_ns: when the stretch
  * began, and when its last step ended; own_ns: what one of its steps took of ours. numbers: a
- * paramedic_numbers.
- * random: what is kept after each step while it has a length, and random_step the step that was
- * open then.
+ * paramedic_numbers. random: what is kept after each step while it has a length, and random_step
+ * the step that was open then.
  *
  * Each tick_every_ns, and when ask_step is opened, numbers are written, the steps since told_ns
  * (told_steps of the stretch were before it) are accounted for, and it is asked what is due: what
- * waits for the budget may be covered by now. */
+ * waits for the budget may be covered by now.
+ *
+ * What each step needs stands together: none of it is in a cache when a step comes to it. */
 typedef struct {
-  uint64_t on_step;
-  uint64_t on_first;
-  uint64_t on_keep;
-  uint64_t on_due;
-  uint64_t session;
+  int64_t on;
+  uint64_t thread;
+  uint64_t run;
+  uint64_t on_backward;
   uint64_t tensor_type;
-  uint64_t float32;
   uint64_t none;
-  uint64_t yes; /* Python's True and False */
-  uint64_t no;
-  uint64_t name_step; /* names of attributes and of an item */
+  uint64_t name_back; /* names of attributes and of an item */
   uint64_t name_code;
   uint64_t name_place;
-  uint64_t name_dtype;
-  uint64_t name_is_cpu;
-  uint64_t name_data_ptr;
-  uint64_t name_grad;
   uint64_t name_groups;
   uint64_t name_rate;
+  paramedic_tensor_layout layout;
+  int64_t line_count;
+  int64_t optimizer_count;
+  uint64_t gate;
   uint64_t numbers;
-  uint64_t thread;
-  int64_t on;
-  int64_t is_first;
-  int64_t timed; /* 2 in the first step, 1 in one that is measured: the second, or after a tick */
+  uint64_t progress;
   int64_t step;
   int64_t last_step; /* the first step that is none of the stretch */
   int64_t end_ns;    /* nor is one that ends later; of CLOCK_MONOTONIC */
+  int64_t steps;
+  int64_t last_ns;
   int64_t ask_step;
   int64_t tick_ns;
+  int64_t forget_steps;
+  uint64_t on_keep;
+  paramedic_gate_piece random;
+  int64_t random_step;
+  int64_t is_first;
+  int64_t timed; /* 2 in the first step, 1 in one that is measured: the second, or after a tick */
+  uint64_t on_step;
+  uint64_t on_first;
+  uint64_t on_due;
   int64_t tick_every_ns;
   int64_t told_ns;
   int64_t told_steps;
   int64_t first_ns;
-  int64_t last_ns;
   int64_t own_ns;
-  int64_t steps;
-  int64_t random_step;
-  int64_t forget_steps;
-  int64_t line_count;
-  int64_t optimizer_count;
-  paramedic_gate_piece random;
   paramedic_stretch_line lines[PARAMEDIC_STRETCH_LINES];
   paramedic_stretch_optimizer optimizers[PARAMEDIC_STRETCH_OPTIMIZERS];
   paramedic_stretch_rate rates[PARAMEDIC_STRETCH_RATES];
 } paramedic_stretch;
 
-/* Bodies of Python functions, METH_FASTCALL, as above. loss(tensor, args, frame): True when
- * `backward(tensor, *args)`, called by `frame`, is one of this stretch and its loss is kept.
- * step(optimizer, args, kwargs): a hook before an optimizer's step. */
-void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count);
+/* Bodies of Python functions. `self` of the first is a module whose state is the address of a
+ * stretch, so that the function can be pickled as what it stands for; METH_FASTCALL |
+ * METH_KEYWORDS: backward(tensors, gradients, ...), which goes to `run` when it is one of this
+ * stretch and its loss is kept, else to on_backward. METH_FASTCALL: step(optimizer, args, kwargs),
+ * a hook before an optimizer's step. */
+void* paramedic_stretch_backward(void* self, void* const* arguments, int64_t count, void* names);
 void* paramedic_stretch_step(void* self, void* const* arguments, int64_t count);
 
 /* The clocks of a thread that trains together with others: how long it has waited for them, and its

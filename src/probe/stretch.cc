@@ -4,14 +4,20 @@
 // which is asked then, finds out why.
 
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
+#include "probe/gate.h"
 #include "probe/interpreter.h"
 #include "probe/piece.h"
 #include "probe/probe.h"
 
 using paramedic::probe::address_of;
-using paramedic::probe::as_integer;
 using paramedic::probe::attribute;
+using paramedic::probe::frame_back;
+using paramedic::probe::frame_code;
+using paramedic::probe::frame_place;
+using paramedic::probe::gate_step;
 using paramedic::probe::Held;
 using paramedic::probe::keep_piece;
 using paramedic::probe::new_reference;
@@ -23,6 +29,19 @@ namespace {
 
 constexpr uint8_t kTraining = 0;  // record::Mode
 constexpr int kValues = 6;        // of a gradient; a NaN of the pass is in most units of a layer
+
+// Between two operations of a framework nothing of a stretch is in a cache. What a step reads of it
+// is asked for at once, and comes in the time that one line of it takes.
+void fetch(const paramedic_stretch& stretch) {
+  constexpr size_t kLineBytes = 64;
+  const char* start = reinterpret_cast<const char*>(&stretch);
+  for (size_t at = 0; at < offsetof(paramedic_stretch, lines); at += kLineBytes) {
+    __builtin_prefetch(start + at);
+  }
+  __builtin_prefetch(stretch.lines);
+  __builtin_prefetch(stretch.optimizers);
+  __builtin_prefetch(stretch.rates);
+}
 
 paramedic_stretch* stretch_of(void* capsule) {
   return static_cast<paramedic_stretch*>(PyCapsule_GetPointer(capsule, nullptr));
@@ -57,27 +76,41 @@ void keep_number(const paramedic_stretch& stretch, int64_t number, double value)
   if (numbers.count == PARAMEDIC_NUMBERS) write_numbers(numbers);
 }
 
-// The line of the stretch at which `frame` stands; null when it stands elsewhere.
-const paramedic_stretch_line* line_of(const paramedic_stretch& stretch, void* frame) {
-  const Held code(attribute(frame, stretch.name_code));
-  const Held place(attribute(frame, stretch.name_place));
-  int64_t at = 0;
-  if (code.get() == nullptr || !as_integer(place.get(), at)) return nullptr;
+// The line of the stretch that called what runs `backward()`; null when another one did.
+const paramedic_stretch_line* calling_line(const paramedic_stretch& stretch) {
+  void* const runs = PyEval_GetFrame();
+  if (runs == nullptr) return nullptr;
+  const Held caller(frame_back(runs, stretch.name_back));
+  if (caller.get() == nullptr) return nullptr;
+  const Held code(frame_code(caller.get(), stretch.name_code));
+  int64_t place = 0;
+  if (!frame_place(caller.get(), stretch.name_place, place)) return nullptr;
   for (int64_t i = 0; i < stretch.line_count; i++) {
     const paramedic_stretch_line& line = stretch.lines[i];
-    if (code.is(line.code) && line.place == at) return &line;
+    if (code.is(line.code) && line.place == place) return &line;
   }
   return nullptr;
 }
 
-// Where the numbers of a tensor on the CPU lie; null when it is on a device or has none.
-const float* floats_of(const paramedic_stretch& stretch, void* tensor) {
-  const Held is_cpu(attribute(tensor, stretch.name_is_cpu));
-  if (!is_cpu.is(stretch.yes)) return nullptr;
-  const Held data(PyObject_CallMethodObjArgs(tensor, object_at(stretch.name_data_ptr), nullptr));
-  int64_t at = 0;
-  if (!as_integer(data.get(), at)) return nullptr;
-  return static_cast<const float*>(object_at(static_cast<uint64_t>(at)));
+template <typename T>
+T read(uint64_t object, int64_t offset) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(object_at(object)) + offset, sizeof value);
+  return value;
+}
+
+// The numbers of a tensor of float32 on the CPU; null of any other. To ask Python's object costs
+// 500 instructions, which are in no cache.
+const float* floats_of(const paramedic_tensor_layout& layout, uint64_t tensor) {
+  if (read<uint64_t>(tensor, layout.keys) != layout.plain_keys ||
+      read<uint16_t>(tensor, layout.type) != layout.float32) {
+    return nullptr;
+  }
+  const auto storage = read<uint64_t>(tensor, layout.storage);
+  const auto data = storage == 0 ? 0 : read<uint64_t>(storage, layout.data);
+  return data == 0
+             ? nullptr
+             : static_cast<const float*>(object_at(data)) + read<int64_t>(tensor, layout.offset);
 }
 
 // Whether the learning rates are numbers as before; one that has changed is kept.
@@ -108,29 +141,33 @@ bool look_at_rates(paramedic_stretch& stretch, const paramedic_stretch_optimizer
 // the stretch began; only the place may have changed since.
 bool looks_finite(const paramedic_stretch& stretch, const paramedic_stretch_optimizer& known) {
   if (known.parameter == 0) return true;
-  const Held parameter(PyObject_CallFunctionObjArgs(object_at(known.parameter), nullptr));
-  const Held gradient(attribute(parameter.get(), stretch.name_grad));
-  if (gradient.is(stretch.none)) return true;
-  if (gradient.get() == nullptr) return false;
-  const float* values = floats_of(stretch, gradient.get());
+  void* const parameter = PyWeakref_GetObject(object_at(known.parameter));
+  if (parameter == nullptr || address_of(parameter) == stretch.none) return false;
+  const paramedic_tensor_layout& layout = stretch.layout;
+  const auto tensor = read<uint64_t>(address_of(parameter), layout.in_object);
+  const auto autograd = read<uint64_t>(tensor, layout.autograd);
+  const auto gradient =
+      autograd == 0 ? layout.no_tensor : read<uint64_t>(autograd, layout.gradient);
+  if (gradient == layout.no_tensor) return true;
+  const float* values = floats_of(layout, gradient);
   if (values == nullptr) return false;
   double sum = 0.0;
   for (int i = 0; i < kValues; i++) sum += values[i];
   return std::isfinite(sum);
 }
 
-bool open_next(paramedic_stretch& stretch) {
-  const Held next(PyLong_FromLongLong(stretch.step + 1));
-  if (next.get() == nullptr) return false;
-  const int failed =
-      PyObject_SetAttr(object_at(stretch.session), object_at(stretch.name_step), next.get());
-  if (failed != 0) {
-    PyErr_Clear();
-    return false;
-  }
+paramedic_progress& progress_of(const paramedic_stretch& stretch) {
+  return *static_cast<paramedic_progress*>(object_at(stretch.progress));
+}
+
+void open_next(paramedic_stretch& stretch) {
   stretch.step++;
   stretch.steps++;
-  return true;
+  progress_of(stretch).step = stretch.step;
+}
+
+paramedic_gate& gate_of(const paramedic_stretch& stretch) {
+  return *static_cast<paramedic_gate*>(object_at(stretch.gate));
 }
 
 void call_if(uint64_t function) {
@@ -171,7 +208,7 @@ void end_piece(paramedic_stretch& stretch, int64_t start) {
 // False when the next step is not one of the stretch, or something is due in it.
 bool end_step(paramedic_stretch& stretch, int64_t now) {
   const int64_t start = begin_piece(stretch);
-  if (!open_next(stretch)) return false;
+  open_next(stretch);
   stretch.last_ns = now;
   for (int64_t i = 0; i < stretch.line_count; i++) stretch.lines[i].is_seen = 0;
   for (int64_t i = 0; i < stretch.optimizer_count; i++) stretch.optimizers[i].is_stepped = 0;
@@ -213,14 +250,13 @@ void see_line(paramedic_stretch& stretch, int64_t number) {
 // The loss where it lies, or null; `line`: that of the stretch at which it is.
 const float* loss_of(const paramedic_stretch& stretch, void* const* arguments,
                      const paramedic_stretch_line*& line) {
-  void* const tensor = arguments[0];
-  line = line_of(stretch, arguments[2]);
-  if (line == nullptr) return nullptr;
-  const Held type(PyObject_Type(tensor));
-  const Held gradient(PySequence_GetItem(arguments[1], 0));
-  if (!type.is(stretch.tensor_type) || !gradient.is(stretch.none)) return nullptr;
-  const Held dtype(attribute(tensor, stretch.name_dtype));
-  return dtype.is(stretch.float32) ? floats_of(stretch, tensor) : nullptr;
+  if (address_of(arguments[1]) != stretch.none) return nullptr;
+  const Held type(PyObject_Type(arguments[0]));
+  if (!type.is(stretch.tensor_type)) return nullptr;
+  const auto tensor = read<uint64_t>(address_of(arguments[0]), stretch.layout.in_object);
+  const float* loss = floats_of(stretch.layout, tensor);
+  if (loss != nullptr) line = calling_line(stretch);
+  return line == nullptr ? nullptr : loss;
 }
 
 bool keep_loss(paramedic_stretch& stretch, void* const* arguments) {
@@ -234,6 +270,7 @@ bool keep_loss(paramedic_stretch& stretch, void* const* arguments) {
     if (!is_within(stretch, now) || !end_step(stretch, now)) return false;
     start = begin_piece(stretch);
   }
+  progress_of(stretch).signs++;
   see_line(stretch, line->number);
   keep_number(stretch, line->number, *loss);
   end_piece(stretch, start);
@@ -272,20 +309,47 @@ bool take_update(paramedic_stretch& stretch, void* const* arguments) {
   return true;
 }
 
+// Calls with what a function was called with.
+void* call_with(uint64_t function, void* const* arguments, int64_t count, void* names) {
+  if (PyObject_Vectorcall != nullptr) {
+    return PyObject_Vectorcall(object_at(function), arguments, static_cast<size_t>(count), names);
+  }
+  void* const places = PyTuple_New(count);
+  void* const named = places == nullptr ? nullptr : PyDict_New();
+  if (named == nullptr) return nullptr;
+  for (int64_t i = 0; i < count; i++) {
+    Py_IncRef(arguments[i]);
+    PyTuple_SetItem(places, i, arguments[i]);
+  }
+  const ssize_t name_count = names == nullptr ? 0 : PyObject_Size(names);
+  for (ssize_t i = 0; i < name_count; i++) {
+    PyDict_SetItem(named, Held(PySequence_GetItem(names, i)).get(), arguments[count + i]);
+  }
+  void* const result = PyObject_Call(object_at(function), places, named);
+  Py_DecRef(places);
+  Py_DecRef(named);
+  return result;
+}
+
 }  // namespace
 
-void* paramedic_stretch_loss(void* self, void* const* arguments, int64_t count) {
-  paramedic_stretch& stretch = *stretch_of(self);
-  const bool is_kept = count == 3 && stretch.on != 0 && stretch.thread == this_thread() &&
+void* paramedic_stretch_backward(void* self, void* const* arguments, int64_t count, void* names) {
+  paramedic_stretch& stretch = **static_cast<paramedic_stretch**>(PyModule_GetState(self));
+  fetch(stretch);
+  const bool is_kept = stretch.on != 0 && count >= 2 && stretch.thread == this_thread() &&
                        keep_loss(stretch, arguments);
-  return new_reference(is_kept ? stretch.yes : stretch.no);
+  return call_with(is_kept ? stretch.run : stretch.on_backward, arguments, count, names);
 }
 
 void* paramedic_stretch_step(void* self, void* const* arguments, int64_t count) {
   paramedic_stretch& stretch = *stretch_of(self);
-  if (count == 3 && stretch.on != 0 && take_update(stretch, arguments)) {
-    return new_reference(stretch.none);
+  fetch(stretch);
+  if (count != 3 || stretch.on == 0 || !take_update(stretch, arguments)) {
+    void* const answer = PyObject_CallFunctionObjArgs(object_at(stretch.on_step), arguments[0],
+                                                      arguments[1], arguments[2], nullptr);
+    if (answer == nullptr) return nullptr;
+    Py_DecRef(answer);
   }
-  return PyObject_CallFunctionObjArgs(object_at(stretch.on_step), arguments[0], arguments[1],
-                                      arguments[2], nullptr);
+  const bool is_told = stretch.gate == 0 || gate_step(gate_of(stretch), arguments[0]);
+  return is_told ? new_reference(stretch.none) : nullptr;
 }

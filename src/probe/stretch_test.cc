@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,16 +19,35 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
+// Tensors of a framework of the test's own.
+struct Storage {
+  uint64_t references = 1;
+  uint64_t data = 0;
+};
+struct Autograd {
+  uint64_t name = 0;
+  uint64_t gradient = 0;
+};
+struct Tensor {
+  uint64_t keys = 0x30;
+  uint64_t storage = 0;
+  int64_t offset = 2;
+  uint64_t autograd = 0;
+  uint32_t device = 0;
+  uint16_t type = 6;
+};
+struct Object {
+  uint64_t head = 0;
+  uint64_t tensor = 0;
+};
+
 // A loop with one line of `backward()` and one optimizer, whose steps go the short way.
 class Stretch : public ::testing::Test {
  protected:
   Stretch() {
     python = FakePython();
-    python.names = {{&usual, "usual"},
-                    {&first, "first"},
-                    {&keep, "keep"},
-                    {&reference, "weight"},
-                    {&due, "due"}};
+    python.names = {{&usual, "usual"},     {&first, "first"},          {&keep, "keep"},
+                    {&genuine, "genuine"}, {&on_backward, "backward"}, {&due, "due"}};
     tell_functions_and_names();
     tell_the_job();
     stretch.on = 1;
@@ -36,78 +58,96 @@ class Stretch : public ::testing::Test {
   }
 
   void tell_functions_and_names() {
+    stretch.run = address(&genuine);
+    stretch.on_backward = address(&on_backward);
     stretch.on_step = address(&usual);
     stretch.on_due = address(&due);
     stretch.numbers = address(&numbers);
-    stretch.session = address(&session);
+    stretch.progress = address(&progress);
     stretch.none = address(&python.none);
-    stretch.yes = address(&yes);
-    stretch.no = address(&no);
-    uint64_t* attributes[] = {&stretch.name_step,   &stretch.name_code,   &stretch.name_place,
-                              &stretch.name_dtype,  &stretch.name_is_cpu, &stretch.name_data_ptr,
-                              &stretch.name_grad,   &stretch.name_groups, &stretch.name_rate,
-                              &stretch.tensor_type, &stretch.float32};
+    stretch.tensor_type = address(&tensor_type);
+    uint64_t* attributes[] = {&stretch.name_back, &stretch.name_code, &stretch.name_place,
+                              &stretch.name_groups, &stretch.name_rate};
     for (size_t i = 0; i < std::size(attributes); i++) *attributes[i] = address(&names[i]);
+    stretch.layout = {.in_object = offsetof(Object, tensor),
+                      .keys = offsetof(Tensor, keys),
+                      .type = offsetof(Tensor, type),
+                      .storage = offsetof(Tensor, storage),
+                      .offset = offsetof(Tensor, offset),
+                      .autograd = offsetof(Tensor, autograd),
+                      .data = offsetof(Storage, data),
+                      .gradient = offsetof(Autograd, gradient),
+                      .plain_keys = 0x30,
+                      .float32 = 6,
+                      .no_tensor = address(&python.none)};
   }
 
   void tell_the_job() {
     stretch.line_count = 1;
     stretch.lines[0] = {address(&code), 40, 3, 0};
+    python.frame = &runs;
+    python.members[{&runs, &names[0]}] = &frame;
     python.members[{&frame, &names[1]}] = &code;
     python.members[{&frame, &names[2]}] = &place;
     python.integers[&place] = 40;
-    tell_tensor(&loss_tensor, &loss);
-    python.types[&loss_tensor] = &names[9];
-    python.items[&pass] = {&python.none};
+    loss_tensor.tensor = address(&loss_in_torch);
+    loss_storage.data = address(loss.data());
+    loss_in_torch.storage = address(&loss_storage);
+    python.types[&loss_tensor] = &tensor_type;
     stretch.forget_steps = 20;
     stretch.optimizer_count = 1;
     known.optimizer = address(&optimizer);
     known.parameter = address(&reference);
     known.rate_count = 1;
     stretch.rates[0] = {address(&float_type), 0.1, 4};
-    python.members[{&optimizer, &names[7]}] = &groups;
+    python.members[{&optimizer, &names[3]}] = &groups;
     python.items[&groups] = {&group};
-    python.members[{&group, &names[8]}] = &rate;
+    python.members[{&group, &names[4]}] = &rate;
     python.types[&rate] = &float_type;
     python.floats[&rate] = 0.1;
     python.items[&only_self] = {&optimizer};
     python.answers[&reference] = &weight;
-    python.members[{&weight, &names[6]}] = &gradient_tensor;
-    tell_tensor(&gradient_tensor, gradient.data());
+    weight.tensor = address(&weight_in_torch);
+    weight_in_torch.autograd = address(&autograd);
+    autograd.gradient = address(&gradient_in_torch);
+    gradient_in_torch.storage = address(&gradient_storage);
+    gradient_storage.data = address(gradient.data());
   }
 
-  void tell_tensor(void* tensor, const void* values) {
-    python.members[{tensor, &names[3]}] = &names[10];
-    python.members[{tensor, &names[4]}] = &yes;
-    int* where = &addresses[python.integers.size() % addresses.size()];
-    python.members[{tensor, &names[5]}] = where;
-    python.integers[where] = static_cast<long long>(address(values));
+  // `backward(loss, gradient)`; whether the loss was kept, and the genuine function called.
+  bool keeps_loss(void* pass = &python.none) {
+    void* const arguments[] = {&loss_tensor, pass};
+    void* state = &stretch;
+    python.calls.clear();
+    EXPECT_EQ(paramedic_stretch_backward(&state, arguments, 2, nullptr), &python.answer);
+    const bool is_kept = python.calls.back() == "genuine+";
+    EXPECT_EQ(python.calls, Calls{is_kept ? "genuine+" : "backward+"});
+    return is_kept;
   }
-
-  bool keeps_loss() {
-    void* const arguments[] = {&loss_tensor, &pass, &frame};
-    void* answer = paramedic_stretch_loss(&stretch, arguments, 3);
-    return answer == &yes;
-  }
-  // Whether the step goes the short way; the usual one answers nothing else than Python's does.
+  // Whether the step goes the short way; both ways answer nothing.
   bool takes_step() { return takes_step_of(&optimizer); }
   bool takes_step_of(void* stepping) {
     void* const arguments[] = {stepping, &only_self, &no_names};
     python.calls.clear();
-    return paramedic_stretch_step(&stretch, arguments, 3) == &python.none;
+    EXPECT_EQ(paramedic_stretch_step(&stretch, arguments, 3), &python.none);
+    return std::find(python.calls.begin(), python.calls.end(), "usual+++") == python.calls.end();
   }
 
   paramedic_stretch stretch{};
   paramedic_stretch_optimizer& known = stretch.optimizers[0];
   paramedic_numbers numbers{};
-  std::array<int, 16> names{};
-  std::array<int, 16> addresses{};
-  std::array<float, 6> gradient{1, 2, 3, 4, 5, 6};
-  float loss = 0.5f;
-  int due = 0;
-  int usual = 0, first = 0, keep = 0, reference = 0, session = 0, optimizer = 0, yes = 0, no = 0;
-  int code = 0, place = 0, frame = 0, loss_tensor = 0, pass = 0, groups = 0, group = 0, rate = 0;
-  int float_type = 0, only_self = 0, no_names = 0, weight = 0, gradient_tensor = 0;
+  paramedic_progress progress{};
+  std::array<int, 5> names{};
+  std::array<float, 8> gradient{0, 0, 1, 2, 3, 4, 5, 6};
+  std::array<float, 3> loss{0, 0, 0.5f};
+  Object loss_tensor, weight;
+  Tensor loss_in_torch, weight_in_torch, gradient_in_torch;
+  Storage loss_storage, gradient_storage;
+  Autograd autograd;
+  int genuine = 0, on_backward = 0, due = 0;
+  int usual = 0, first = 0, keep = 0, reference = 0, optimizer = 0, tensor_type = 0;
+  int code = 0, place = 0, runs = 0, frame = 0, groups = 0, group = 0, rate = 0;
+  int float_type = 0, only_self = 0, no_names = 0;
 };
 
 TEST_F(Stretch, a_step_keeps_its_loss_and_is_counted) {
@@ -118,11 +158,10 @@ TEST_F(Stretch, a_step_keeps_its_loss_and_is_counted) {
     EXPECT_EQ(numbers.steps[i], 7 + i);
     EXPECT_EQ(numbers.ids[i], 3);
     EXPECT_EQ(numbers.values[i], 0.5);
-    EXPECT_EQ(python.integers[&python.made], 8 + i);
+    EXPECT_EQ(progress.step, 8 + i);
+    EXPECT_EQ(progress.signs, i + 1);
   }
   EXPECT_EQ(stretch.steps, 3);
-  const void* step = python.members[std::pair<void*, void*>(&session, names.data())];
-  EXPECT_EQ(step, &python.made);
 }
 
 TEST_F(Stretch, every_reference_is_given_back) {
@@ -132,23 +171,46 @@ TEST_F(Stretch, every_reference_is_given_back) {
 }
 
 TEST_F(Stretch, a_loss_that_is_not_as_expected_is_left_to_python) {
-  loss = std::nanf("");
+  loss[2] = std::nanf("");
   EXPECT_FALSE(keeps_loss());
-  loss = std::numeric_limits<float>::infinity();
+  loss[2] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(keeps_loss());
-  loss = 1.0f;
+  loss[2] = 1.0f;
   EXPECT_TRUE(keeps_loss());
   python.integers[&place] = 41;  // another line
   EXPECT_FALSE(keeps_loss());
   python.integers[&place] = 40;
-  python.items[&pass] = {&weight};  // a gradient is given
-  EXPECT_FALSE(keeps_loss());
-  python.items[&pass] = {};
-  EXPECT_FALSE(keeps_loss());
-  python.items[&pass] = {&python.none};
+  EXPECT_FALSE(keeps_loss(&weight));  // a gradient is given
   python.types[&loss_tensor] = &float_type;
   EXPECT_FALSE(keeps_loss());
+  python.types[&loss_tensor] = &tensor_type;
+  loss_in_torch.keys = 0x31;  // on a device
+  EXPECT_FALSE(keeps_loss());
+  loss_in_torch.keys = 0x30;
+  loss_in_torch.type = 7;
+  EXPECT_FALSE(keeps_loss());
+  loss_in_torch.type = 6;
+  loss_in_torch.storage = 0;
+  EXPECT_FALSE(keeps_loss());
+  loss_in_torch.storage = address(&loss_storage);
+  python.frame = nullptr;
+  EXPECT_FALSE(keeps_loss());
   EXPECT_EQ(numbers.count, 1);
+}
+
+TEST_F(Stretch, a_pass_is_run_with_the_arguments_that_it_was_given) {
+  void* const arguments[] = {&loss_tensor, &python.none, &keep, &first};
+  int pair_of_names = 0;
+  python.items[&pair_of_names] = {&names[0], &names[1]};
+  python.integers[&names[0]] = 10;
+  python.integers[&names[1]] = 11;
+  void* state = &stretch;
+  paramedic_stretch_backward(&state, arguments, 2, &pair_of_names);
+  EXPECT_EQ(python.calls, Calls{"genuine+"});
+  const std::vector<void*>& given = python.items[&python.tuples[0]];
+  EXPECT_EQ(given, std::vector<void*>({&loss_tensor, &python.none}));
+  const std::map<long long, void*> named{{10, &keep}, {11, &first}};
+  EXPECT_EQ(python.dicts[&python.tuples[1]], named);
 }
 
 TEST_F(Stretch, a_step_that_is_not_as_expected_goes_to_python_with_its_arguments) {
@@ -159,9 +221,12 @@ TEST_F(Stretch, a_step_that_is_not_as_expected_goes_to_python_with_its_arguments
   python.items[&no_names] = {&code};
   EXPECT_TRUE(refused());
   python.items[&no_names] = {};
-  gradient[5] = std::nanf("");
+  gradient[7] = std::nanf("");  // the last one that is looked at
   EXPECT_TRUE(refused());
-  gradient[5] = 0;
+  gradient[7] = 0;
+  gradient_in_torch.keys = 0x70;  // sparse
+  EXPECT_TRUE(refused());
+  gradient_in_torch.keys = 0x30;
   python.items[&groups] = {&group, &group};
   EXPECT_TRUE(refused());
   python.items[&groups] = {&group};
@@ -173,6 +238,26 @@ TEST_F(Stretch, a_step_that_is_not_as_expected_goes_to_python_with_its_arguments
   known.optimizer = address(&optimizer);
   EXPECT_TRUE(takes_step());
   EXPECT_EQ(stretch.steps, 1);
+}
+
+TEST_F(Stretch, a_gate_is_told_of_each_step_on_both_ways) {
+  paramedic_gate gate{};
+  gate.thread = stretch.thread;
+  gate.changed = gate.owner_count = 1;
+  gate.owners[0].object = address(&optimizer);
+  stretch.gate = address(&gate);
+  EXPECT_TRUE(takes_step());
+  EXPECT_EQ(gate.owners[0].steps, 1);
+  stretch.on = 0;
+  EXPECT_FALSE(takes_step());
+  EXPECT_EQ(gate.owners[0].steps, 2);
+}
+
+TEST_F(Stretch, what_python_raises_before_a_step_is_passed_on) {
+  stretch.on = 0;
+  python.raises = true;
+  void* const arguments[] = {&optimizer, &only_self, &no_names};
+  EXPECT_EQ(paramedic_stretch_step(&stretch, arguments, 3), nullptr);
 }
 
 TEST_F(Stretch, it_ends_at_the_step_at_which_something_is_due_and_after_its_time) {
@@ -205,7 +290,9 @@ TEST_F(Stretch, a_new_learning_rate_is_kept_once) {
 }
 
 TEST_F(Stretch, a_gradient_that_is_not_there_says_nothing) {
-  python.members[{&weight, &names[6]}] = &python.none;
+  autograd.gradient = stretch.layout.no_tensor;
+  EXPECT_TRUE(takes_step());
+  weight_in_torch.autograd = 0;
   EXPECT_TRUE(takes_step());
   python.answers[&reference] = &python.none;  // the model is gone
   EXPECT_FALSE(takes_step());
@@ -309,7 +396,7 @@ class StretchOfSeveral : public Stretch {
     stretch.optimizer_count = 3;
     for (size_t i = 0; i < others.size(); i++) {
       stretch.optimizers[i] = {address(&others[i]), 0, 0, 0, 6, 0, 0};
-      python.members[{&others[i], &names[7]}] = &no_names;
+      python.members[{&others[i], &names[3]}] = &no_names;
     }
     stretch.line_count = 2;
     stretch.lines[1] = {address(&code), 80, 5, 0};
@@ -377,14 +464,14 @@ TEST_F(StretchOfSeveral, each_has_its_own_rates_and_gradient) {
   stretch.optimizers[1].first_rate = 3;
   stretch.rates[3] = {address(&float_type), 0.1, 9};
   python.floats[&rate] = 0.2;
-  python.members[{&others[1], &names[7]}] = &groups;
+  python.members[{&others[1], &names[3]}] = &groups;
   EXPECT_EQ(update(0), 7);
   EXPECT_EQ(numbers.count, 0);
   EXPECT_EQ(update(1), 7);
   ASSERT_EQ(numbers.count, 1);
   EXPECT_EQ(numbers.ids[0], 9);
   EXPECT_EQ(stretch.rates[3].value, 0.2);
-  gradient[2] = std::nanf("");
+  gradient[4] = std::nanf("");
   stretch.optimizers[2].parameter = address(&reference);
   EXPECT_FALSE(takes_step_of(&others[2]));
   EXPECT_EQ(stretch.optimizers[2].is_stepped, 0);

@@ -7,8 +7,8 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from conftest import ROOT, probe_path
 from paramedic import _probe
-from paramedic.adapters.common import clocks
-from paramedic.adapters.torch import stretch
+from paramedic.adapters.common import clocks, session
+from paramedic.adapters.torch import stretch, tensor_layout
 from paramedic.adapters.torch.distributed import known_calls
 from paramedic.recovery import gate
 
@@ -81,9 +81,11 @@ def test_signatures_are_those_of_the_header() -> None:
         (gate.Clearer, "paramedic_gate_clearer"),
         (gate.State, "paramedic_gate"),
         (clocks.State, "paramedic_pace"),
+        (session.Session, "paramedic_progress"),
         (stretch.Line, "paramedic_stretch_line"),
         (stretch.Rate, "paramedic_stretch_rate"),
         (stretch.State, "paramedic_stretch"),
+        (tensor_layout.Layout, "paramedic_tensor_layout"),
         (known_calls.MethodState, "paramedic_tap_method"),
         (known_calls.CallState, "paramedic_tap_call"),
         (known_calls.State, "paramedic_tap"),

@@ -166,7 +166,7 @@ SEVERAL = """
     import os
     if os.environ["QUICK"] == "no":
         from paramedic.adapters.torch import quick
-        quick.Stretch = None  # there can be none
+        quick.MAX_OPTIMIZERS = 0  # no stretch can begin
     nets = [nn.Linear(4, 1) for _ in range(3)]
     optimizers = [torch.optim.SGD(net.parameters(), 0.01) for net in nets]
     x = torch.randn(4, 4)
@@ -225,3 +225,82 @@ def test_several_optimizers_make_the_same_steps_on_both_ways(
     assert len(_numbers(quick)) >= 3
     # AND the last stretch has taken updates
     assert int(job.stdout) > 0
+
+
+def test_where_tensors_lie_unknown_every_step_goes_the_usual_way(run: Callable[..., Job]) -> None:
+    # GIVEN a torch in whose tensors nothing is found
+    source = """
+from paramedic.adapters.torch import tensor_layout
+tensor_layout._TENSOR_BYTES = 8
+"""
+    # WHEN a job trains
+    job = run(source + script(LOOP), plan=NOTHING, env={"TICK_NS": str(10**8)})
+    # THEN each step has its loss and rate, and nothing is said to be missing
+    assert job.code == 0, job.stderr
+    told = [line.split() for line in job.stdout.splitlines()]
+    assert [s.value for s in job.ring.scalars if s.name.startswith("loss/")] == [
+        float(value) for *_, value in told
+    ]
+    assert job.ring.last_step == 59
+    assert job.ring.of_kind("not_captured") == []
+
+
+def test_only_plain_floats_on_the_cpu_are_read_where_they_lie(train: Callable[..., Job]) -> None:
+    job = train(
+        script("""
+        from paramedic.adapters.torch import tensor_layout
+        layout = tensor_layout.find(torch)
+        def lies_at(tensor):
+            try:
+                return tensor_layout._address_of(layout, tensor._cdata)
+            except ValueError:
+                return None
+        base = torch.randn(50, 4)
+        weight = nn.Parameter(base)
+        plain = [base, base[3:], base.t(), base[7, 2], weight, weight.detach()[9:],
+                 (weight * 2).sum(), torch.from_numpy(base.numpy())[4:],
+                 base.as_strided((2,), (3,))]
+        print([lies_at(one) == one.data_ptr() for one in plain].count(True), len(plain))
+        with torch.inference_mode():
+            inference = base + 1
+        wrapped = []
+        torch.func.vmap(lambda row: wrapped.append(lies_at(row)) or row)(base)
+        others = [base.double(), base.half(), base.long(), base.to("meta"), base.to_sparse(),
+                  inference, torch._neg_view(base), base.to_mkldnn()]
+        print([lies_at(one) for one in others].count(None) + wrapped.count(None), len(others) + 1)
+        """)
+    )
+    assert job.stdout.split() == ["9", "9", "9", "9"], job.stdout + job.stderr
+
+
+LOOKS = """
+    import inspect, pickle, traceback
+    backward = torch.autograd.backward
+    for one in inspect.signature(backward).parameters.values():
+        print(one.replace(annotation=one.empty))
+    print(backward.__name__, backward.__qualname__, backward.__module__, inspect.getdoc(backward))
+    print(pickle.loads(pickle.dumps(backward)) is backward)
+    net = nn.Linear(8, 1)
+    opt = torch.optim.SGD(net.parameters(), 0.01)
+    for i in range(20):
+        loss = net(torch.ones(4, 8)).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        if i in (0, 9, 19):
+            # By its name, as a keyword, and again.
+            backward(net(torch.ones(8)))
+            backward(tensors=[net(torch.ones(8)).sum()], retain_graph=False)
+            try: loss.backward()
+            except RuntimeError as error: print(error)
+            try: backward()
+            except TypeError as error: print("missing")
+            print(net.weight.grad.sum().item())
+"""
+
+
+def test_backward_is_to_the_job_what_it_was(train: Callable[..., Job]) -> None:
+    job = train(script(LOOKS), plan=NOTHING)
+    plain = train(script(LOOKS), watched=False)
+    assert job.code == 0, job.stderr
+    assert job.stdout == plain.stdout

@@ -39,8 +39,11 @@ def install(torch: Any, own: Any, gate: Gate) -> None:
     else:
         gate.hold("on_level", int)
         _wrap_backward(torch.autograd, gate)
-    optimizers: Any = sys.modules["torch.optim.optimizer"]
-    optimizers._global_optimizer_pre_hooks[_HOOK] = gate.step
+    adapter: Any = sys.modules.get("paramedic.adapters.torch")
+    attached = getattr(adapter, "_attached", None)
+    if not attached or not attached[0].quick.tell(gate):
+        optimizers: Any = sys.modules["torch.optim.optimizer"]
+        optimizers._global_optimizer_pre_hooks[_HOOK] = gate.step
     for kind in (torch.optim.Optimizer, torch.nn.Module):
         _wrap_zero_grad(kind, own, gate)
     _wrap_new_optimizer(torch.optim.Optimizer, own)

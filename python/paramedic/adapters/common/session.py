@@ -8,6 +8,7 @@ thread may make; once it does, the ring's memory is kept to the end of the proce
 """
 
 import atexit
+import ctypes
 import functools
 import os
 import sys
@@ -40,10 +41,17 @@ class Tap:
         self._session.not_captured(self.name, f"{type(error).__name__}: {error}")
 
 
-class Session:
-    """The state of one training process; made at attach, opened at the first sign of training."""
+class Session(ctypes.Structure):
+    """The state of one training process; made at attach, opened at the first sign of training. As a
+    structure it is a paramedic_progress, whose numbers native functions write."""
+
+    _fields_ = [("step", ctypes.c_int64), ("signs", ctypes.c_int64)]
+    step: int
+    # Batches, backward passes: that they grow says that the job goes on.
+    signs: int
 
     def __init__(self, name: str, framework: Any) -> None:
+        super().__init__()
         self._name = name
         self._framework = framework
         self.probe: Optional[_probe.Probe] = None
@@ -53,11 +61,8 @@ class Session:
         self.world_size = 1
         # Whether threads other than the one that trains may call the probe.
         self.shared = False
-        # Batches, backward passes: that they grow says that the job goes on.
-        self.signs = 0
         # Of the thread that trains; 0 before the ring is open.
         self.thread = 0
-        self.step = 0
         self.due = 0
         self.fit = -1
         # Nanoseconds of this step that we took for ourselves, captures apart.

@@ -139,6 +139,7 @@ class Adapter:
                 torch.optim.Optimizer, self.steps.new_optimizer
             ),
             "loaders": lambda: self.origins.watch(torch.utils.data.DataLoader),
+            "quick steps": self.quick.watch,
             "optimizer steps": self.steps.watch,
             "loss": self.losses.watch,
             "data loaders": self.loaders.watch,

@@ -65,8 +65,8 @@ class Losses:
         # Called with (line's place, frame) when a loss is not finite, before its backward runs.
         self.on_alarm: Optional[Callable[[Tuple[str, int, str], Any, float], None]] = None
         self.backward_ns = 0
-        # Runs a backward pass; who measures something else about it puts himself in its place.
-        self.run: Callable[..., Any] = session.torch.autograd.backward
+        # Runs a backward pass; see `run`.
+        self._run: Callable[..., Any] = session.genuine_backward
         session.on_fork.append(self._lines.clear)
 
     def watch(self) -> None:
@@ -76,15 +76,25 @@ class Losses:
         self._wrap_scaler(torch)
         self._wrap_clip(torch.nn.utils)
 
+    @property
+    def run(self) -> Callable[..., Any]:
+        """What runs a backward pass: who measures something else about it puts himself in place of
+        torch's own."""
+        return self._run
+
+    @run.setter
+    def run(self, function: Callable[..., Any]) -> None:
+        self._run = function
+        if self._quick.stretch is not None:
+            self._quick.stretch.hold("run", function)
+
     def _wrap_backward(self, autograd: Any) -> None:
         tap, session, phases, quick = self._tap, self._session, self._phases, self._quick
+        genuine = session.genuine_backward
 
-        @functools.wraps(autograd.backward)
+        @functools.wraps(genuine)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             session.signs += 1
-            # Frame 1 is `Tensor.backward`.
-            if quick.on and quick.loss(tensors, args, sys._getframe(2)):
-                return self.run(tensors, *args, **kwargs)  # type: ignore[no-any-return]
             # A backward inside a backward (reentrant checkpointing) is no loss.
             if not tap.on or self._graph_task() != -1 or not session.active():
                 return self.run(tensors, *args, **kwargs)  # type: ignore[no-any-return]
@@ -92,6 +102,7 @@ class Losses:
             try:
                 quick.leave()
                 phases.begin_backward(start)
+                # Frame 1 is `Tensor.backward`.
                 self._begin(tensors, sys._getframe(1))
             except Exception as error:
                 tap.fail(error)
@@ -107,7 +118,8 @@ class Losses:
                     callback()
                 session.spent_ns += perf_counter_ns() - now
 
-        autograd.backward = backward
+        stretch = quick.stretch
+        autograd.backward = backward if stretch is None else stretch.backward(self.run, backward)
 
     def end_step(self) -> None:
         """Addresses may be used again by other tensors."""

@@ -379,7 +379,8 @@ class NanOrigin:
                 torch.compiler.set_stance("force_eager")
             batch = self._loaders.batch
             state = self._random_state_now()
-            replay = nan_replay.Replay(torch, self._source, self._models, state)
+            genuine = self._session.genuine_backward
+            replay = nan_replay.Replay(torch, self._source, self._models, state, genuine)
             if alarm == "turns":
                 self._replace_lost()
                 answer = replay.search_turns(frame, self._steps.optimizers())

@@ -61,7 +61,14 @@ class _Record:
 class Replay:
     """One search; lives in the child only."""
 
-    def __init__(self, torch: Any, source: Source, models: Any, random_state: Any) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        source: Source,
+        models: Any,
+        random_state: Any,
+        genuine_backward: Callable[..., Any],
+    ) -> None:
         self._torch = torch
         self._source = source
         self._models = models
@@ -75,8 +82,7 @@ class Replay:
         self._quiet = False
         self._function = ""
         self._code_file = ""
-        backward = torch.autograd.backward
-        self._genuine_backward = getattr(backward, "__wrapped__", backward)
+        self._genuine_backward = genuine_backward
 
     def search(self, alarm: str, frame: FrameType, optimizers: List[Any]) -> Dict[str, Any]:
         """The answer as the event's fields; empty when nothing was found."""

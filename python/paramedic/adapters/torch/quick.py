@@ -12,6 +12,7 @@ Several optimizers take part in one stretch, each with its own rates and gradien
 over is decided as steps.py does.
 """
 
+import contextlib
 import ctypes
 import sys
 import weakref
@@ -22,6 +23,7 @@ from paramedic.adapters.torch.hooks import GlobalHook
 from paramedic.adapters.torch.phases import Phases
 from paramedic.adapters.torch.session import Session
 from paramedic.adapters.torch.stretch import MAX_LINES, MAX_OPTIMIZERS, MAX_RATES, Stretch
+from paramedic.recovery.gate import Gate
 from paramedic.recovery.random_state import TorchRandom
 
 # What a stretch may keep back from the ring: a job that is killed loses no more than this. And how
@@ -95,18 +97,16 @@ class Quick:
         self._phases = phases
         # Whether the open step goes this way.
         self.on = False
-        self._stretch: Optional[Stretch] = None
+        # None where there can be none; nothing is lost then but some microseconds a step.
+        self.stretch: Optional[Stretch] = None
         self._random: Optional[TorchRandom] = None
-        self._is_refused = False
+        self._is_random_known = False
         # Lines by their code and the place in it.
         self._lines: Dict[Tuple[int, int], Line] = {}
         self._told_lines: List[Line] = []
         self._lines_are_set = False
         self._members: List[Member] = []
         self._pause = self._pause_left = 0
-        # Called with a tensor, the further arguments, and the frame that calls `backward()`: True
-        # when the loss is kept, and the pass goes this way.
-        self.loss: Callable[[Any, Any, Any], bool] = lambda tensor, args, frame: False
         self.step_ns = 0.0
         # Set by the steps: the hooks before and after an optimizer's step, and what is called
         # before one that does not go this way. The one after it is out of the way in a stretch.
@@ -150,7 +150,7 @@ class Quick:
         if self._pause_left > 0:
             self._pause_left -= 1
             return
-        probe, stretch = session.probe, self._native()
+        probe, stretch = session.probe, self.stretch
         if (
             stretch is None
             or probe is None
@@ -197,6 +197,9 @@ class Quick:
                 first_rate += 1
 
     def _find_random_state(self, stretch: Stretch) -> None:
+        if self._is_random_known:
+            return
+        self._is_random_known = True
         try:
             self._random = TorchRandom(stretch, self._session.torch.default_generator)
         except Exception:
@@ -204,6 +207,7 @@ class Quick:
             self._random = None
 
     def _keep_random_state(self, stretch: Stretch) -> None:
+        self._find_random_state(stretch)
         natively = self._random is not None and self._random.is_native
         is_long = self.step_ns >= RANDOM_STATE_FROM_NS
         is_early = self._session.step < RANDOM_STATE_STEPS
@@ -214,9 +218,9 @@ class Quick:
 
     def leave(self) -> None:
         """The open step goes the usual way from here on; nothing when it does already."""
-        if not self.on or self._stretch is None:
+        if not self.on or self.stretch is None:
             return
-        state = self._stretch.state
+        state = self.stretch.state
         self.on = False
         state.on = 0
         steps = state.steps
@@ -244,28 +248,29 @@ class Quick:
                     member.rates[index] = now
                 at += 1
 
-    def _native(self) -> Optional[Stretch]:
-        if self._stretch is None and not self._is_refused and self.pre_hook is not None:
-            try:
-                stretch = Stretch(self._session.torch, self._session)
-                stretch.hold("on_step", self.usual_step)
-                stretch.hold("on_first", self._first_is_over)
-                stretch.hold("on_due", self.on_due)
-            except Exception:
-                # Nothing is lost but some microseconds a step.
-                self._is_refused = True
-                return None
-            self._stretch = stretch
-            self._find_random_state(stretch)
-            self.loss = stretch.loss
-            self.pre_hook.replace(stretch.step)
-        return self._stretch
+    def watch(self) -> None:
+        """Makes the native functions, where there can be some, and puts one before the steps."""
+        with contextlib.suppress(OSError):
+            self.stretch = stretch = Stretch(self._session.torch, self._session)
+            stretch.hold("on_step", self.usual_step)
+            stretch.hold("on_first", self._first_is_over)
+            stretch.hold("on_due", self.on_due)
+            if self.pre_hook is not None:
+                self.pre_hook.replace(stretch.step)
+
+    def tell(self, gate: Gate) -> bool:
+        """Has a gate told of each step by the function that is there anyway; False where there is
+        none."""
+        if self.stretch is None:
+            return False
+        self.stretch.state.gate = ctypes.addressof(gate.state)
+        return True
 
     def random_state(self) -> Any:
         """That at the start of the open step, as `get_state` has it; None where it was not kept."""
-        if self._stretch is None or self._random is None or not self._random.is_native:
+        if self.stretch is None or self._random is None or not self._random.is_native:
             return None
-        is_kept = self._stretch.state.random_step == self._session.step
+        is_kept = self.stretch.state.random_step == self._session.step
         return self._random.state() if is_kept else None
 
     def _set_lines(self, state: Any, seen: Set[str]) -> None:
@@ -280,11 +285,11 @@ class Quick:
         self._lines_are_set = True
 
     def _hold_or_let_go(self, name: str, thing: Any) -> None:
-        assert self._stretch is not None
+        assert self.stretch is not None
         if thing is None:
-            self._stretch.let_go(name)
+            self.stretch.let_go(name)
         else:
-            self._stretch.hold(name, thing)
+            self.stretch.hold(name, thing)
 
     def _first_is_over(self) -> None:
         if self.post_hook is not None:
@@ -292,7 +297,7 @@ class Quick:
 
     def _reset(self) -> None:
         self.on = False
-        if self._stretch is not None:
-            self._stretch.state.on = 0
+        if self.stretch is not None:
+            self.stretch.state.on = 0
         self._lines.clear()
         self._lines_are_set = False

@@ -1,7 +1,7 @@
 """The session of a process that trains with torch."""
 
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from paramedic import _probe
 from paramedic.adapters.common import session
@@ -13,6 +13,7 @@ class Session(session.Session):
     def __init__(self, torch: Any) -> None:
         super().__init__("torch", torch)
         self.torch = torch
+        self.genuine_backward: Callable[..., Any] = torch.autograd.backward
         # Once torch.compile was used no hook comes or goes: compiled code guards on their absence.
         self.compiled = False
 

@@ -2,34 +2,22 @@
 
 import ctypes
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from paramedic._native import METH_FASTCALL, Native
+from paramedic.adapters.torch import tensor_layout
 from paramedic.recovery.gate import Piece
 
 MAX_LINES, MAX_RATES, MAX_OPTIMIZERS = 8, 32, 16
 
-_OBJECTS = (
-    *("on_step", "on_first", "on_keep", "on_due", "session"),
-    *("tensor_type", "float32", "none", "yes", "no"),
-)
 # Names of attributes, and of the item of a group that is its learning rate.
 _NAMES = {
-    "name_step": "step",
+    "name_back": "f_back",
     "name_code": "f_code",
     "name_place": "f_lasti",
-    "name_dtype": "dtype",
-    "name_is_cpu": "is_cpu",
-    "name_data_ptr": "data_ptr",
-    "name_grad": "grad",
     "name_groups": "param_groups",
     "name_rate": "lr",
 }
-_NUMBERS = (
-    *("on", "is_first", "timed", "step", "last_step", "end_ns", "ask_step", "tick_ns"),
-    *("tick_every_ns", "told_ns", "told_steps", "first_ns", "last_ns", "own_ns", "steps"),
-    *("random_step", "forget_steps", "line_count", "optimizer_count"),
-)
 
 
 class Line(ctypes.Structure):
@@ -67,12 +55,21 @@ class State(ctypes.Structure):
     """paramedic_stretch."""
 
     _fields_ = [
-        *((name, ctypes.c_uint64) for name in _OBJECTS),
-        *((name, ctypes.c_uint64) for name in _NAMES),
-        ("numbers", ctypes.c_uint64),
+        ("on", ctypes.c_int64),
         ("thread", ctypes.c_uint64),
-        *((name, ctypes.c_int64) for name in _NUMBERS),
+        *((name, ctypes.c_uint64) for name in ("run", "on_backward")),
+        *((name, ctypes.c_uint64) for name in ("tensor_type", "none", *_NAMES)),
+        ("layout", tensor_layout.Layout),
+        *((name, ctypes.c_int64) for name in ("line_count", "optimizer_count")),
+        *((name, ctypes.c_uint64) for name in ("gate", "numbers", "progress")),
+        *((name, ctypes.c_int64) for name in ("step", "last_step", "end_ns", "steps", "last_ns")),
+        *((name, ctypes.c_int64) for name in ("ask_step", "tick_ns", "forget_steps")),
+        ("on_keep", ctypes.c_uint64),
         ("random", Piece),
+        *((name, ctypes.c_int64) for name in ("random_step", "is_first", "timed")),
+        *((name, ctypes.c_uint64) for name in ("on_step", "on_first", "on_due")),
+        *((name, ctypes.c_int64) for name in ("tick_every_ns", "told_ns", "told_steps")),
+        *((name, ctypes.c_int64) for name in ("first_ns", "own_ns")),
         ("lines", Line * MAX_LINES),
         ("optimizers", Optimizer * MAX_OPTIMIZERS),
         ("rates", Rate * MAX_RATES),
@@ -84,20 +81,26 @@ class Stretch:
 
     def __init__(self, torch: Any, session: Any) -> None:
         """Raises OSError where there can be none."""
-        self.state = State()
-        self._native = native = Native(self.state)
+        self.state = state = State(layout=tensor_layout.find(torch))
+        self._native = native = Native(state)
         self.hold, self.let_go = native.hold, native.let_go
-        self.loss = native.function("keep_loss", "paramedic_stretch_loss", METH_FASTCALL)
         # Named like the hook in whose place it stands.
         self.step = native.function("_before", "paramedic_stretch_step", METH_FASTCALL)
         for name, attribute in _NAMES.items():
             native.hold(name, sys.intern(attribute))
-        for name, thing in (("none", None), ("yes", True), ("no", False)):
-            native.hold(name, thing)
+        native.hold("none", None)
         native.hold("tensor_type", torch.Tensor)
-        native.hold("float32", torch.float32)
-        native.hold("session", session)
+        state.progress = ctypes.addressof(session)
         self._piece = Piece()
+
+    def backward(
+        self, genuine: Callable[..., Any], usual: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """What stands for the framework's `backward`; `usual` is called for a pass that is none of
+        the stretch."""
+        self.hold("run", genuine)
+        self.hold("on_backward", usual)
+        return self._native.stand_in(genuine, "paramedic_stretch_backward")
 
     def piece(self, address: int, size: int) -> memoryview:
         """Where `size` bytes at `address` are kept from now on: there is room for one."""
