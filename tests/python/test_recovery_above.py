@@ -6,6 +6,7 @@ from typing import List
 
 import pytest
 from crashing import run
+from paramedic.recovery import owners
 from paramedic.recovery.crash import Crash, Repair
 from test_recovery_repairs import diff, edited
 
@@ -49,6 +50,23 @@ def test_a_value_may_be_a_part_of_another_that_is_made_again_too(tmp_path: Path)
     assert ended["result"] == [0, [1], 1, [1], 2, [1]]
     assert len(decider.crashes) == 1 and not decider.reasons
     assert not decider.resumes[0].options, "nothing is left to be said"
+
+
+def test_what_paramedic_keeps_to_put_it_back_is_nobody_elses() -> None:
+    class Keeps:
+        def __init__(self, rows: List[int]) -> None:
+            self.kept = [rows]
+
+    scope = {"rows": [1]}
+    keeper = Keeps(scope["rows"])
+
+    def is_held() -> bool:
+        return owners.held_elsewhere([scope["rows"]], [scope]) is not None
+
+    assert is_held()
+    Keeps.__module__ = "paramedic.recovery.keeps"
+    assert not is_held()
+    assert keeper.kept == [[1]]
 
 
 def test_what_somebody_else_has_got_is_not_made_again(tmp_path: Path) -> None:

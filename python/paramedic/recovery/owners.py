@@ -19,7 +19,8 @@ MAX_OWNERS = 64  # of one level: each costs a comparison for every reference the
 def held_elsewhere(values: List[Any], variables: List[Any]) -> Optional[Any]:
     """One of the objects that something else than variables, and than one another, refers to.
 
-    What belongs to them alone, such as a module's dict of buffers, counts as a part of them.
+    What belongs to them alone, such as a module's dict of buffers, counts as a part of them; what
+    Paramedic keeps in order to put things back does not count.
 
     Args:
         values: the objects.
@@ -35,7 +36,7 @@ def held_elsewhere(values: List[Any], variables: List[Any]) -> Optional[Any]:
     loops = {id(one) for scope in variables for name, one in scope.items() if name[:1] == "."}
     owned = {id(one): one for one in kept}  # object -> the value that has it, or is it
     level = kept
-    own: List[Any] = [values, kept, owned, live, live[0]]  # that refer to them for our sake
+    own: List[Any] = [values, kept, owned, live]  # that refer to them for our sake
     for depth in range(MAX_LEVELS if kept else 0):
         found = gc.get_referrers(*level)
         own += [level, found]
@@ -51,7 +52,8 @@ def held_elsewhere(values: List[Any], variables: List[Any]) -> Optional[Any]:
             if is_variable and depth > 0 and id(one) not in gone:
                 return owned[inside[0]]  # an object that has it is somebody else's
             has_owner.update(inside)
-            if not is_variable and id(one) not in made and id(one) not in owned:
+            is_ours = str(type(one).__module__).startswith("paramedic.")  # to put it back
+            if not (is_variable or is_ours or id(one) in made or id(one) in owned):
                 owned[id(one)] = owned[inside[0]]
                 above.append(one)
         lost = looked_at - has_owner if depth > 0 else set()
@@ -64,8 +66,8 @@ def held_elsewhere(values: List[Any], variables: List[Any]) -> Optional[Any]:
 
 
 def _frames() -> Iterator[types.FrameType]:
-    """The frames of this thread."""
-    frame: Optional[types.FrameType] = sys._getframe(1)
+    """The frames of this thread, from the caller of who asks on."""
+    frame: Optional[types.FrameType] = sys._getframe(2)
     while frame is not None:
         yield frame
         frame = frame.f_back
