@@ -97,7 +97,7 @@ def test_what_the_edit_itself_handles_is_no_reason_to_refuse_it(tmp_path: Path) 
 
 
 def _after(work: Callable[[], Any]) -> Any:
-    return sandbox.run(lambda: repr(work()))
+    return sandbox.run(lambda: repr(work())).text
 
 
 def test_a_copy_computes(tmp_path: Path) -> None:
@@ -156,3 +156,29 @@ def test_tensors_are_changed_in_the_copy_alone() -> None:
 
     assert _after(step) == repr(512.0**3)
     assert torch.equal(weight.grad, before)
+
+
+def test_a_copy_that_waits_for_a_processor_is_waited_for() -> None:
+    # GIVEN a machine that gives the copy a tenth of a second of processors in each ten
+    patience = sandbox.Patience(2.0, 100.0)
+    for i in range(1, 6):
+        assert patience.look(100.0 + 10 * i, 0.1 * i, False)
+    # WHEN it has worked, and slept, for two seconds altogether THEN that is enough
+    assert patience.look(151.0, 0.5, True) and patience.took_s == 1.5
+    assert not patience.look(151.5, 1.01, False)
+    assert patience.over == "it takes more than 2 s"
+
+
+def test_a_copy_that_never_gets_a_processor_is_given_up_in_the_end() -> None:
+    patience = sandbox.Patience(2.0, 0.0)
+    assert patience.look(sandbox.MAX_WAIT_S, 0.0, False)
+    assert not patience.look(sandbox.MAX_WAIT_S + 1, 0.0, False)
+
+
+def test_a_copy_that_works_for_too_long_is_ended_and_that_is_said() -> None:
+    def work() -> str:
+        while True:
+            pass
+
+    answer = sandbox.run(work, limit_s=0.05)
+    assert answer.text is None and answer.why == "it takes more than 0.05 s"

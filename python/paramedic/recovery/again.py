@@ -13,10 +13,19 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Iterator, List, Optional, Set, Tuple
 
 from paramedic._syntax import last_name
-from paramedic.recovery.source import FUNCTIONS, LOOPS, WITHS, Path, begin_of, own_nodes
+from paramedic.recovery.source import (
+    FUNCTIONS,
+    LOOPS,
+    WITHS,
+    Path,
+    begin_of,
+    blocks_of,
+    children_of,
+    own_nodes,
+)
 from paramedic.recovery.training import is_training_call
 
 # Whoever calls these tells somebody: once, with what was known then.
@@ -44,10 +53,14 @@ class Slice:
 
     statements: List[ast.stmt] = field(default_factory=list)
     places: Set[str] = field(default_factory=set)  # that have another value afterwards
+    fresh: Set[str] = field(default_factory=set)  # variables that it has to give a value itself
+    kept: Set[str] = field(default_factory=set)  # that something else has given a value since
     affected: List[int] = field(default_factory=list)  # lines whose values the edit changes
     refused: Optional[str] = None
     # How deep in the path the first `if` stands whose test the edit changes or gives other values.
     test: Optional[int] = None
+    # What the headers of entered blocks had of it: (line, expression).
+    begun: List[Tuple[int, ast.expr]] = field(default_factory=list)
 
 
 @dataclass
@@ -56,7 +69,7 @@ class _Item:
 
     node: Any
     is_header: bool
-    reads: Set[str] = field(default_factory=set)
+    reads: Set[str] = field(default_factory=set)  # before it gives them a value itself
     binds: Set[str] = field(default_factory=set)  # gets a new value for certain
     changes: Set[str] = field(default_factory=set)  # may get another one, or is changed in place
 
@@ -67,6 +80,11 @@ class _Item:
     @property
     def touches(self) -> Set[str]:
         return self.binds | self.changes
+
+    @property
+    def own(self) -> Set[str]:
+        """Variables that it uses only with values of its own, such as the target of a loop."""
+        return {place for place in self.touches - self.reads if "." not in place}
 
 
 def slice_of(
@@ -97,20 +115,24 @@ def slice_of(
             found.affected.append(begin_of(node)[0])
             return found
     found = Slice(affected=[items[i].line for i in sorted(marked)])
+    found.begun = [*_begun(items, marked, seeds)]
     if whole:
         marked.add(len(items) - 1)
     if not marked:
         return found
     try:
-        _close(items, marked, seeds)
+        found.kept = _close(items, marked, seeds)
     except _Impossible as error:
         found.refused = str(error)
         return found
     if whole:
         marked.discard(len(items) - 1)
+    found.begun = [*_begun(items, marked, seeds)]
     found.statements = [items[i].node for i in sorted(marked)]
-    for i in marked:
+    for i in sorted(marked, reverse=True):
         found.places |= items[i].touches
+        found.fresh = (found.fresh - items[i].touches) | items[i].own
+    found.places -= found.kept
     return found
 
 
@@ -131,7 +153,8 @@ def clobbered(path: Path, first: int) -> Optional[str]:
         touched |= _surely_touched(one)
     for item in items:
         lost = {place for place in item.reads & touched if place not in fresh}
-        lost |= {place for place in _surely_touched(item) - item.binds if place not in fresh}
+        mine = item.binds | item.own
+        lost |= {place for place in _surely_touched(item) - mine if place not in fresh}
         if lost:
             return _lost(item, min(lost))
         fresh |= item.binds
@@ -200,22 +223,31 @@ def _trains(item: _Item) -> bool:
     return any(isinstance(one, ast.Call) and is_training_call(one) for one in ast.walk(item.node))
 
 
-def _close(items: List[_Item], marked: Set[int], seeds: Set[str]) -> None:
-    """Adds what the slice needs besides, until it needs nothing more."""
+def _close(items: List[_Item], marked: Set[int], seeds: Set[str]) -> Set[str]:
+    """Adds what the slice needs besides, until it needs nothing more.
+
+    Returns:
+        The places that it sets, and that something below it has set anew.
+    """
+    kept: Set[str] = set()
     for _ in range(len(items) + 1):
         before = len(marked)
         for i in sorted(marked):
             item = items[i]
             _check(item)
-            wanted = item.reads | (item.changes - item.binds)
+            wanted = item.reads | (item.changes - item.binds - item.own)
             for place in sorted(wanted - seeds):
                 if any(meet({place}, one.touches) for one in items[i:]):
                     _add_makers(items, marked, i, place)
-        for place in sorted({place for i in marked for place in items[i].touches}):
-            _add_later(items, marked, place)
+        kept = {
+            place
+            for place in sorted({place for i in marked for place in items[i].touches})
+            if not _add_later(items, marked, place)
+        }
         _add_users(items, marked)
         if len(marked) == before:
-            return
+            break
+    return kept
 
 
 def _add_makers(items: List[_Item], marked: Set[int], i: int, place: str) -> None:
@@ -231,15 +263,26 @@ def _add_makers(items: List[_Item], marked: Set[int], i: int, place: str) -> Non
     raise _Impossible(_lost(items[i], place))
 
 
-def _add_later(items: List[_Item], marked: Set[int], place: str) -> None:
-    """What has changed `place` after the slice, unless it gave it a new value."""
+def _add_later(items: List[_Item], marked: Set[int], place: str) -> bool:
+    """Adds what has changed `place` after the slice.
+
+    Returns:
+        Whether it is the slice's still: False where it was given another value since.
+    """
     last = max(i for i in marked if place in items[i].touches)
     for j in range(last + 1, len(items)):
-        if place not in items[j].touches:
+        item = items[j]
+        if place not in item.touches:
             continue
-        if items[j].is_header or place in items[j].binds and place not in items[j].reads:
-            raise _Impossible(f"line {items[j].line} has given {place} another value since")
+        if place in item.reads or not (place in item.binds or place in items[last].own & item.own):
+            marked.add(j)
+            continue
+        if "." not in place and not any(place in items[i].reads for i in marked if i > j):
+            return False
+        if item.is_header or "." in place:
+            raise _Impossible(f"line {item.line} has given {place} another value since")
         marked.add(j)
+    return True
 
 
 def _add_users(items: List[_Item], marked: Set[int]) -> None:
@@ -255,15 +298,41 @@ def _add_users(items: List[_Item], marked: Set[int]) -> None:
             made |= item.touches
 
 
+def _begun(items: List[_Item], marked: Set[int], seeds: Set[str]) -> Iterator[Tuple[int, ast.expr]]:
+    """What the headers of blocks have used of the places that get another value."""
+    made = set(seeds)
+    for i, item in enumerate(items):
+        if item.is_header:
+            for used in _used_by_header(item.node):
+                if meet(_read(used), made):
+                    yield item.line, used
+        made = made | item.touches if i in marked else made - item.binds
+
+
 def _check(item: _Item) -> None:
     if _trains(item):
         raise _Impossible(f"line {item.line} is a step of a training")
+    inside = {id(one) for one in _jumps_of_loops(item.node)}
     for node in ast.walk(item.node):
         name = last_name(node)
-        if isinstance(node, _NOT_ALONE) or name in ("super", "__class__", "locals", "next"):
+        if (
+            isinstance(node, _NOT_ALONE)
+            and id(node) not in inside
+            or name in ("super", "__class__", "locals", "next")
+        ):
             raise _Impossible(f"line {item.line} cannot be run by itself")
         if name.startswith("__") and not name.endswith("__"):
             raise _Impossible(f"line {item.line} uses a private name of a class")
+
+
+def _jumps_of_loops(node: ast.AST) -> Iterator[ast.AST]:
+    """What leads to another place of a loop in `node`, and not out of it."""
+    for loop in ast.walk(node):
+        if isinstance(loop, (ast.For, ast.While)):
+            for statement in loop.body:
+                for one in ast.walk(statement):
+                    if isinstance(one, (ast.Break, ast.Continue)):
+                        yield one
 
 
 def meet(some: Set[str], others: Set[str]) -> bool:
@@ -291,6 +360,29 @@ def _items(path: Path) -> Iterator[_Item]:
 
 def _item(node: Any) -> _Item:
     item = _Item(node, False)
+    if any(True for _ in blocks_of(node)):
+        _through([node], set(), item)
+        return item
+    found = _expression(node)
+    item.reads, item.changes = found.reads, found.changes
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        item.changes |= _worked_on(node.value)
+    if isinstance(node, ast.AugAssign):
+        item.reads |= _stored(node.target)
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets: List[Any] = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            several = isinstance(target, (ast.Tuple, ast.List))
+            for part in target.elts if several else [target]:
+                if isinstance(part, (ast.Name, ast.Attribute)):
+                    item.binds |= _stored(part)
+        item.changes -= item.binds
+    return item
+
+
+def _expression(node: Any) -> _Item:
+    """What the expressions of a node read, change and store."""
+    item = _Item(node, False)
     own = _own_variables(node)
     nodes = [*own_nodes([node])]
     called = {id(one.func) for one in nodes if isinstance(one, ast.Call)}
@@ -308,21 +400,48 @@ def _item(node: Any) -> _Item:
                 item.reads |= _read(one)
             else:
                 item.changes |= _stored(one)
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        item.changes |= _worked_on(node.value)
-    if isinstance(node, ast.AugAssign):
-        item.reads |= _stored(node.target)
     item.reads -= own
     item.changes -= own
-    if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets: List[Any] = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            several = isinstance(target, (ast.Tuple, ast.List))
-            for part in target.elts if several else [target]:
-                if isinstance(part, (ast.Name, ast.Attribute)):
-                    item.binds |= _stored(part)
-        item.changes -= item.binds
     return item
+
+
+def _through(statements: List[Any], bound: Set[str], item: _Item) -> Set[str]:
+    """Adds to `item` what a block does where the places `bound` have a value of its own.
+
+    Returns:
+        The places that have one behind the block, `bound` among them.
+    """
+    for one in statements:
+        blocks = [block for _, _, block in blocks_of(one)]
+        part = _Item(one, False) if blocks else _item(one)
+        for node in _headers_of(one) if blocks else ():
+            found = _expression(node)
+            part.reads |= found.reads
+            part.changes |= found.changes | _captured(node)
+        item.reads |= {
+            place
+            for place in part.reads
+            if place not in bound and place.partition(".")[0] not in bound
+        }
+        item.changes |= part.touches
+        # What a header sets it sets before the blocks.
+        inner = bound | (part.touches - part.reads if blocks else set())
+        ends = [_through(block, set(inner), item) for block in blocks]
+        if isinstance(one, ast.If) and len(blocks) == 2:
+            bound = ends[0] & ends[1]
+        elif isinstance(one, WITHS):
+            bound = ends[0]
+        bound = bound | part.binds
+    return bound
+
+
+def _headers_of(node: Any) -> Iterator[Any]:
+    """The parts of a compound statement that are no blocks: expressions, targets, patterns."""
+    for one in children_of(node):
+        if isinstance(one, (ast.ExceptHandler, ast.match_case)):
+            yield from _headers_of(one)
+        elif not isinstance(one, ast.stmt):
+            yield one
 
 
 def _header(node: Any) -> _Item:
@@ -338,12 +457,33 @@ def _header(node: Any) -> _Item:
             if isinstance(one, (ast.Name, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
                 item.binds |= _stored(one)
     if isinstance(node, ast.Match):
-        # What its patterns have captured.
-        for one in ast.walk(node):
-            name = getattr(one, "name", None)
-            if isinstance(one, (ast.MatchAs, ast.MatchStar)) and name:
-                item.binds.add(name)
+        item.binds |= _captured(node)
     return item
+
+
+def _captured(node: ast.AST) -> Set[str]:
+    """The variables that patterns set."""
+    names = (one.name for one in ast.walk(node) if isinstance(one, (ast.MatchAs, ast.MatchStar)))
+    return {name for name in names if name}
+
+
+def _used_by_header(node: Any) -> Iterator[ast.expr]:
+    """The variables, with attributes and items, that a loop goes over or a `with` has entered."""
+    todo: List[Any] = []
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        todo = [node.iter]
+    elif isinstance(node, WITHS):
+        todo = [one.context_expr for one in node.items]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ast.Call):
+            # Of `f(x)` what is given, of `x.f()` the object.
+            todo += [getattr(one.func, "value", None), *one.args]
+            todo += [keyword.value for keyword in one.keywords]
+        elif place_of(one) is not None:
+            yield one
+        elif isinstance(one, ast.AST):
+            todo += ast.iter_child_nodes(one)
 
 
 def _own_variables(node: Any) -> Set[str]:
@@ -412,11 +552,3 @@ def _mentions(node: ast.stmt) -> Iterator[str]:
             yield one.id
         elif isinstance(one, ast.Attribute):
             yield one.attr
-
-
-def run(statements: List[ast.stmt], file: str, scope: Dict[str, Any]) -> None:
-    """Runs a slice with the names of `scope`, which it changes."""
-    import copy
-
-    body = [ast.fix_missing_locations(copy.deepcopy(one)) for one in statements]
-    exec(compile(ast.Module(body, []), file, "exec", dont_inherit=True), scope)

@@ -9,9 +9,7 @@ edit is accepted as it is.
 from __future__ import annotations
 
 import ast
-import copy
-import time
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Set
 
 from paramedic._syntax import last_name
 from paramedic.recovery import names, sandbox
@@ -23,7 +21,24 @@ _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.A
 _NOT_ALONE = (ast.Await, ast.Yield, ast.YieldFrom)
 _PASSED = rerun_of.PASSED
 _NO_MEMORY = "MemoryError"
-LIMIT_S = 6.0  # for what can be thought of that runs something above again
+LIMIT_S = 6.0  # of copies' own time, for all that can be thought of that runs something above again
+
+
+class _Trials:
+    """Copies of the process in which one edit is tried."""
+
+    def __init__(self) -> None:
+        self._left_s = LIMIT_S
+        self.refused: Set[int] = set()  # lines that could not be run again
+
+    @property
+    def are_over(self) -> bool:
+        return self._left_s <= 0
+
+    def run(self, work: Callable[[], str]) -> sandbox.Answer:
+        answer = sandbox.run(work)
+        self._left_s -= answer.took_s
+        return answer
 
 
 def checked(plan: Any) -> Any:
@@ -32,10 +47,10 @@ def checked(plan: Any) -> Any:
     Raises:
         Refused: the next statement raises.
     """
-    deadline = time.monotonic() + LIMIT_S
-    better = _first_of(plan, plan.better(), deadline)
-    if better is None and "note" in plan.notes:
-        better = _first_of(plan, plan.anew(), deadline)
+    trials = _Trials()
+    better = _first_of(plan, plan.better(), trials)
+    if better is None and plan.note:
+        better = _first_of(plan, plan.anew(), trials)
     if better is not None:
         return better
     earlier = plan.otherwise() if plan.fails_again else None
@@ -46,27 +61,28 @@ def checked(plan: Any) -> Any:
         _check(plan)
         return plan
     except Refused as refused:
-        better = _first_of(plan, plan.anew(), deadline) if "note" not in plan.notes else None
+        better = _first_of(plan, plan.anew(), trials) if not plan.note else None
         if better is not None:
             return better
         earlier = plan.otherwise()
         if earlier is None:
-            hint = plan.notes.get("note")
-            raise Refused(f"{refused}; {hint}") if hint else refused from None
+            raise Refused(f"{refused}; {plan.note}") if plan.note else refused from None
         _check(earlier)
         return earlier
 
 
-def _first_of(plan: Any, plans: Iterator[Any], deadline: float) -> Any:
+def _first_of(plan: Any, plans: Iterator[Any], trials: _Trials) -> Any:
     for one in plans:
-        if time.monotonic() > deadline:
+        if trials.are_over:
             break
-        if _is_better(plan, one):
+        if _is_better(plan, one, trials):
+            if trials.refused <= {*one.rerun.lines}:
+                one.note = ""
             return one
     return None
 
 
-def _is_better(plan: Any, better: Any) -> bool:
+def _is_better(plan: Any, better: Any, trials: _Trials) -> bool:
     """Whether what the edit changes above can be run again; else a note says why not."""
     rerun = better.rerun
     last = better.target.path[-1].statement
@@ -77,18 +93,21 @@ def _is_better(plan: Any, better: Any) -> bool:
 
     def run(scope: Dict[str, Any]) -> None:
         if can_run:
-            _execute(better, [last], scope)
+            names.run_statements([last], better.runtime.file, scope)
 
     work = rerun_of.Work(better.edit.install, better.values, run, is_anew)
-    answer = None if rerun.refused else sandbox.run(lambda: rerun.tried(work))
-    if answer is not None and answer.startswith(_PASSED):
-        rerun.accept(answer)
-        return True
-    why = rerun.refused or (answer or "it may do more than compute").replace(rerun_of.UNSAFE, "")
+    why = rerun.refused
+    if why is None:
+        answer = trials.run(lambda: rerun.tried(work))
+        if answer.text is not None and answer.text.startswith(_PASSED):
+            rerun.accept(answer.text)
+            return True
+        why = (answer.text or answer.why).replace(rerun_of.UNSAFE, "")
     if rerun.lines and not is_anew:
         # The next frame's, where it is that of several, is the last.
+        trials.refused.update(rerun.lines)
         lines = ", ".join(str(line) for line in sorted({*rerun.lines}))
-        plan.notes["note"] = (
+        plan.note = (
             f"line {lines}, whose values the edit changes, was not run again ({why}); to go on "
             f"further up say --at LINE"
         )
@@ -109,7 +128,7 @@ def _check(plan: Any) -> None:
     statements = plan.tried or [last]
     if not _can_be_tried(plan, statements):
         return
-    answer = sandbox.run(lambda: _tried(plan, statements))
+    answer = sandbox.run(lambda: _tried(plan, statements)).text
     if answer is None or answer.startswith((_PASSED, _NO_MEMORY)):
         return
     raise Refused(f"the edited statement was tried on a copy of the process and raises {answer}")
@@ -153,20 +172,9 @@ def _tried(plan: Any, statements: List[ast.stmt]) -> str:
 
 def _ran(plan: Any, statements: List[ast.stmt], scope: Dict[str, Any]) -> str:
     try:
-        _execute(plan, statements, scope)
+        names.run_statements(statements, plan.runtime.file, scope)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         # The copy has less memory than the job.
         return _NO_MEMORY if "alloc" in text.lower() else text
     return _PASSED
-
-
-def _execute(plan: Any, statements: List[ast.stmt], scope: Dict[str, Any]) -> None:
-    body: List[ast.stmt] = []
-    for statement in statements:
-        node = copy.deepcopy(statement)
-        if isinstance(node, ast.Return):
-            node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
-        body.append(ast.fix_missing_locations(node))
-    code = compile(ast.Module(body, []), plan.runtime.file, "exec", dont_inherit=True)
-    exec(code, scope)

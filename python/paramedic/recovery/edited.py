@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
+import inspect
+import types
 from dataclasses import replace
 from typing import Iterator, List, Optional
 
@@ -16,7 +19,7 @@ from paramedic.recovery.repairs import (
     repeats_badly,
     rewound,
 )
-from paramedic.recovery.source import Path, begin_of
+from paramedic.recovery.source import WITHS, Path, begin_of
 from paramedic.recovery.stack import Standing
 
 
@@ -43,6 +46,8 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
             found = in_version(caller, caller.path, made.runtime_of(caller.runtime.file))
             found.edit = made
             return found
+    if repair.at is None:
+        _refuse_for_suspended(made)
     moved = _moved(made, standing)
     if moved is None or moved.after or repair.at is not None:
         return found
@@ -72,10 +77,52 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
     return found
 
 
+def _refuse_for_suspended(made: edit.Edit) -> None:
+    """A generator that has begun goes on as it was: its items would not be those of the edit.
+
+    Raises:
+        Refused: there is one whose function the edit changes.
+    """
+    changed = {
+        (one.after.file, function.qualname)
+        for one in made.files
+        for function in one.changed
+        if function.code.co_flags & inspect.CO_GENERATOR
+    }
+    for one in gc.get_objects() if changed else ():
+        if type(one) is not types.GeneratorType or one.gi_frame is None or one.gi_running:
+            continue
+        code = one.gi_code
+        if (code.co_filename, code.co_qualname) in changed:
+            raise Refused(
+                f"{code.co_qualname}, which the edit changes, has begun and stands at line "
+                f"{one.gi_frame.f_lineno}: it would go on as it was; say with --at LINE where it "
+                f"begins anew"
+            )
+
+
 def _here(plans: Iterator[Plan], standings: List[Standing], region: int) -> Iterator[Plan]:
     for one in plans:
         one.in_place = one.standing is standings[-1] and one.region == region
         yield one
+
+
+def begun(plan: Plan) -> Optional[str]:
+    """In words, which blocks go on as they have begun although the edit changes their header."""
+    moved = _moved(plan.edit, plan.standing) if plan.edit is not None else None
+    around = {id(step.statement) for step in plan.target.path[:-1]}
+    lines = [
+        begin_of(new)[0]
+        for old, new in (moved.pairs if moved is not None else ())
+        if id(new) in around and isinstance(new, (ast.For, ast.AsyncFor, *WITHS))
+        if remap.key(old) != remap.key(new)
+    ]
+    if not lines:
+        return None
+    return (
+        f"line {', '.join(map(str, lines))} has begun as it was and goes on so: what the edit "
+        f"changes there counts when it begins again (--at LINE)"
+    )
 
 
 def _moved(made: edit.Edit, standing: Standing) -> Optional[remap.Moved]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import copy
 import ctypes
 import sys
-from typing import Any, Dict, Set
+from typing import Any, Dict, List, Set
 
 from paramedic.recovery import bytecode, live
 from paramedic.recovery.crash import Refused
@@ -82,6 +83,20 @@ def scope_of(standing: Standing) -> Dict[str, Any]:
     frame = standing.frame
     local = {name: value for name, value in frame.f_locals.items() if not name.startswith(".")}
     return {**frame.f_globals, **local}
+
+
+def run_statements(statements: List[ast.stmt], file: str, scope: Dict[str, Any]) -> None:
+    """Runs statements of the job by themselves with the names of `scope`, which they change.
+
+    Of a `return` the value is computed, and nothing else.
+    """
+    body: List[ast.stmt] = []
+    for statement in statements:
+        node = copy.deepcopy(statement)
+        if isinstance(node, ast.Return):
+            node = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+        body.append(ast.fix_missing_locations(node))
+    exec(compile(ast.Module(body, []), file, "exec", dont_inherit=True), scope)
 
 
 def _run(code: Any, scope: Dict[str, Any]) -> None:

@@ -8,10 +8,12 @@ written to.
 
 from __future__ import annotations
 
+import builtins
 import io
 import pickle
 import random
 import sys
+import threading
 import types
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
@@ -19,7 +21,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 MAX_OBJECTS = 300_000
 MAX_ARRAY_BYTES = 256 << 20
 MAX_DEPTH = 200
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, types.CodeType)
+PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, types.CodeType)
+_PRINT = print
 _WRITING = ("write", "writelines", "truncate", "print", "read", "readline", "readlines", "readinto")
 
 
@@ -48,12 +51,12 @@ class Watch:
         todo: List[Tuple[Any, int, int]] = [(one, 0, at) for at, one in enumerate(roots)]
         while todo:
             value, parent, at = todo.pop()
-            if isinstance(value, _PLAIN) or id(value) in self._from:
+            if isinstance(value, PLAIN) or id(value) in self._from:
                 continue
             self._from[id(value)] = parent, at
             if len(self._from) > MAX_OBJECTS:
                 raise Unknown("too many objects")
-            state = _state_of(value)
+            state = state_of(value)
             if state is None:
                 self._states.append((value, _nothing, None))  # its address stays its own
                 continue
@@ -72,7 +75,7 @@ class Watch:
         def seen(_: Any, event: str, called: Any) -> None:
             if event == "c_call" and getattr(called, "__name__", "") in _WRITING:
                 owner = getattr(called, "__self__", None)
-                self._reported |= called is print or isinstance(owner, io.IOBase)
+                self._reported |= called is _PRINT or isinstance(owner, io.IOBase)
 
         sys.setprofile(seen)
         try:
@@ -107,6 +110,22 @@ class Watch:
         return tuple(way[::-1])
 
 
+def silently(work: Callable[[], None]) -> None:
+    """Runs `work`, without what it prints on this thread to where printing goes by itself."""
+    thread = threading.get_ident()
+
+    def printed(*values: Any, **options: Any) -> None:
+        if threading.get_ident() != thread or options.get("file") is not None:
+            _PRINT(*values, **options)
+
+    before = builtins.print
+    builtins.print = printed
+    try:
+        work()
+    finally:
+        builtins.print = before
+
+
 def text_of(change: Change) -> str:
     """For people."""
     if isinstance(change.owner, dict):
@@ -118,7 +137,7 @@ def at_the_end_of(way: Tuple[int, ...], roots: List[Any]) -> Any:
     """The object to which a `Change.way` leads, in a process that has not changed it yet."""
     value = roots[way[0]]
     for place in way[1:]:
-        state = _state_of(value)
+        state = state_of(value)
         value = state(value)[place] if state is not None else None
     return value
 
@@ -168,13 +187,13 @@ def _nothing(_: Any) -> None:
 def _is_same(now: Any, before: Any) -> bool:
     if isinstance(now, (list, tuple)):
         return len(now) == len(before) and all(
-            one is other or (isinstance(one, _PLAIN) and type(one) is type(other) and one == other)
+            one is other or (isinstance(one, PLAIN) and type(one) is type(other) and one == other)
             for one, other in zip(now, before)
         )
     return bool(now == before)
 
 
-def _state_of(value: Any) -> Optional[Callable[[Any], Any]]:
+def state_of(value: Any) -> Optional[Callable[[Any], Any]]:
     """What tells whether an object has changed; None where it cannot, or need not be looked at."""
     kind = type(value)
     for known, state in _STATES:
@@ -278,7 +297,7 @@ def _generator_of_numbers(value: Any) -> Any:
 
 
 _ITERABLES: List[Any] = [[], (), {}, {}.items(), {}.values(), set(), "", range(1)]
-_ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
+ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 _STATES: List[Tuple[Any, Callable[[Any], Any]]] = [
     (io.IOBase, lambda value: [value.closed]),
     (dict, _items),
@@ -287,7 +306,7 @@ _STATES: List[Tuple[Any, Callable[[Any], Any]]] = [
     (types.FunctionType, _function),
     (types.MethodType, _method),
     ((types.GeneratorType, types.CoroutineType), _generator),
-    (_ITERATORS, _iterator),
+    (ITERATORS, _iterator),
     (random.Random, _generator_of_numbers),
 ]
 _LIBRARY: Dict[str, Callable[[Any], Any]] = {
@@ -308,30 +327,6 @@ def _random_state() -> Any:
     return found
 
 
-def held_elsewhere(values: List[Any], variables: List[Any]) -> Optional[Any]:
-    """One of the objects that something else than variables, and than one another, refers to.
-
-    Args:
-        values: the objects.
-        variables: the dicts of variables that may refer to them.
-    """
-    import gc
-
-    kept = [one for one in values if not isinstance(one, _PLAIN)]
-    known = {id(one) for one in variables} | {id(one) for one in kept}
-    known |= {id(one.__dict__) for one in kept if hasattr(one, "__dict__")}
-    known |= {id(kept), id(values)}
-    # Of a loop that goes on; a comprehension's has died with the exception.
-    loops = {id(one) for scope in variables for name, one in scope.items() if name[:1] == "."}
-    for value in kept:
-        for one in gc.get_referrers(value):
-            is_variable = isinstance(one, (types.FrameType, types.CellType))
-            is_over = isinstance(one, _ITERATORS) and id(one) not in loops
-            if id(one) not in known and not is_variable and not is_over:
-                return value
-    return None
-
-
 # ---------------------------------------------------------------------- values
 
 
@@ -345,7 +340,7 @@ def _equal(value: Any, other: Any, met: Dict[Tuple[int, int], Any], depth: int) 
         return True
     if type(value) is not type(other) or depth > MAX_DEPTH:
         return False
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         return bool(value == other or (value != value and other != other))
     if (id(value), id(other)) in met:
         return True

@@ -90,7 +90,7 @@ def _enter(
     if not isinstance(new, (ast.With, ast.AsyncWith, ast.Try, ast.If)):
         return None
     for i, inner in enumerate(new.body):
-        if type(inner) is type(old) and _key(inner) == _key(old):
+        if type(inner) is type(old) and key(inner) == key(old):
             return [Step(block, at, owner, name), Step(new.body, i, new, "body")]
     return None
 
@@ -111,7 +111,7 @@ def _same_block(below: Step, old: Any, new: Any) -> Any:
 
 def _align(old: List[ast.stmt], index: int, new: List[ast.stmt], is_last: bool) -> Tuple[int, bool]:
     """(index in `new` of the statement old[index], whether it is changed)."""
-    keys = [_key(one) for one in old], [_key(one) for one in new]
+    keys = [key(one) for one in old], [key(one) for one in new]
     codes = difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
     for n, (tag, i1, i2, j1, j2) in enumerate(codes):
         if not i1 <= index < i2:
@@ -159,7 +159,7 @@ def _replaced(old: List[ast.stmt], index: int, new: List[ast.stmt], is_last: boo
     return at
 
 
-def _key(node: ast.stmt) -> str:
+def key(node: ast.stmt) -> str:
     """The text by which a statement is known: of a compound one only the header."""
     if not any(True for _ in blocks_of(node)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

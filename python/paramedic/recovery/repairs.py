@@ -63,7 +63,7 @@ class Plan:
     # a call anew: the first against which nothing speaks is taken.
     better: Callable[[], Iterator[Plan]] = lambda: iter(())
     anew: Callable[[], Iterator[Plan]] = lambda: iter(())
-    notes: Dict[str, str] = field(default_factory=dict)  # for whoever asked for the repair
+    note: str = ""  # for whoever asked for the repair
     tried: List[ast.stmt] = field(default_factory=list)  # what an edit's trial runs
     half: Any = None  # written.Half: what the failing statement has written already
 

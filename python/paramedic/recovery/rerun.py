@@ -14,7 +14,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from paramedic.recovery import again, edit, live, names, observed, remap
+from paramedic.recovery import again, edit, live, names, observed, owners, remap
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.again import Slice
 from paramedic.recovery.source import FUNCTIONS, Path, own_nodes, own_statements
@@ -45,6 +45,10 @@ class _Part:
     old: Slice  # of its own version
     new: Slice
     passed: Dict[str, str]  # variable of the function that it calls -> place that it was given
+
+    @property
+    def is_module(self) -> bool:
+        return self.standing.function.kind == "module"
 
     @property
     def refused(self) -> Optional[str]:
@@ -95,6 +99,7 @@ class Rerun:
             return UNSAFE + found
         for one in kept:
             observed.put_back(one.owner, observed.kept_of_state(one))
+        begun = self._begun(scopes)
         work.install()
         scopes = [names.scope_of(one.standing) for one in self._parts]
         scopes[-1].update(work.values)
@@ -106,7 +111,9 @@ class Rerun:
             found = watch.cannot_be_undone() or _otherwise(
                 before, watch.changes(self._written(scopes))
             )
+            found = found or _parted(begun, self._begun(scopes))
             if found is None and not work.is_pure:
+                self._write_outer(scopes)
                 work.run(scopes[-1])
         except Exception as error:
             return f"{type(error).__name__}: {error}"
@@ -120,6 +127,14 @@ class Rerun:
         roots = self._roots() if ways else []
         self._undone = [observed.at_the_end_of(tuple(way), roots) for way in ways]
 
+    def _begun(self, scopes: List[Dict[str, Any]]) -> List[Tuple[int, str, Any]]:
+        """What the headers of entered blocks have used: (line, its text, its value)."""
+        return [
+            (line, ast.unparse(used), _evaluated(used, scope))
+            for part, scope in zip(self._parts, scopes)
+            for line, used in [*part.old.begun, *part.new.begun]
+        ]
+
     def _places(self, scopes: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
         return [
             {place: _value(scope, place) for place in part.old.places}
@@ -131,7 +146,7 @@ class Rerun:
         found = self._places(scopes)
         places = {id(v): place for values in found for place, v in values.items()}
         frames = [one.standing.frame.f_locals for one in self._parts]
-        held = observed.held_elsewhere(
+        held = owners.held_elsewhere(
             [value for values in found for value in values.values()],
             [*found, *scopes, *frames, *self._modules()],
         )
@@ -158,8 +173,7 @@ class Rerun:
         self._run(scopes, is_new=True)
         for owner, contents in zip(self._undone, kept):
             observed.put_back(owner, contents)
-        for part, scope in zip(self._parts[:-1], scopes):
-            _write(part.standing, _variables(part, scope))
+        self._write_outer(scopes)
         last = self._parts[-1]
         found = _variables(last, scopes[-1])
         for outer in self._parts[-2:-1]:
@@ -167,14 +181,31 @@ class Rerun:
         return found
 
     def _run(self, scopes: List[Dict[str, Any]], is_new: bool) -> None:
+        """What was told is not told twice; variables of a module are as before in the end."""
+        before = [(one, {**one.standing.frame.f_globals}) for one in self._parts if one.is_module]
+        try:
+            observed.silently(lambda: self._run_all(scopes, is_new))
+        finally:
+            for part, kept in before:
+                places = part.old.places | part.new.places
+                _write(part.standing, {place: kept[place] for place in places if place in kept})
+
+    def _run_all(self, scopes: List[Dict[str, Any]], is_new: bool) -> None:
         given: Dict[str, Any] = {}
-        for part, scope in zip(self._parts, scopes):
+        for at, (part, scope) in enumerate(zip(self._parts, scopes)):
+            scope.update(_of_modules(self._parts[:at], scopes, part))
             scope.update(given)
             chosen = part.new if is_new else part.old
+            for name in chosen.fresh:
+                scope.pop(name, None)  # that nothing uses a value from before
             for statement in chosen.statements:
-                again.run([statement], part.standing.runtime.file, scope)
+                names.run_statements([statement], part.standing.runtime.file, scope)
                 _write_shared(part.standing, scope, chosen.places)
             given = {name: _value(scope, place) for name, place in part.passed.items()}
+
+    def _write_outer(self, scopes: List[Dict[str, Any]]) -> None:
+        for part, scope in zip(self._parts[:-1], scopes):
+            _write(part.standing, _variables(part, scope))
 
     def _roots(self) -> List[Any]:
         """All that the job's code can reach, in an order."""
@@ -209,6 +240,21 @@ def _otherwise(before: List[observed.Change], now: List[observed.Change]) -> Opt
     return None if not known else f"it changes {observed.text_of([*known.values()][0])} no more"
 
 
+def _parted(before: List[Tuple[int, str, Any]], now: List[Tuple[int, str, Any]]) -> Optional[str]:
+    """Which entered block goes on with something that has another value now."""
+    for (line, text, value), (_, _, other) in zip(before, now):
+        if not observed.is_equal(value, other):
+            return f"line {line} has begun with {text} as it was"
+    return None
+
+
+def _evaluated(node: ast.expr, scope: Dict[str, Any]) -> Any:
+    try:
+        return eval(compile(ast.Expression(node), "<header>", "eval"), scope)
+    except Exception as error:
+        return error
+
+
 def _variables(part: _Part, scope: Dict[str, Any]) -> Dict[str, Any]:
     return {name: scope[name] for name in part.new.places if "." not in name and name in scope}
 
@@ -219,6 +265,20 @@ def _value(scope: Dict[str, Any], place: str) -> Any:
     return getattr(value, attribute, None) if attribute else value
 
 
+def _of_modules(outer: List[_Part], scopes: List[Dict[str, Any]], part: _Part) -> Dict[str, Any]:
+    """The variables of its module that a function sees, made again."""
+    found: Dict[str, Any] = {}
+    for one, scope in zip(outer, scopes):
+        if one.is_module and one.standing.frame.f_globals is part.standing.frame.f_globals:
+            found.update(_variables(one, scope))
+    return {name: one for name, one in found.items() if name not in _locals_of(part.standing)}
+
+
+def _locals_of(standing: Standing) -> Set[str]:
+    code = standing.frame.f_code
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+
+
 def _write(standing: Standing, values: Dict[str, Any]) -> None:
     if standing.function.kind == "module":
         standing.frame.f_globals.update(values)
@@ -227,11 +287,12 @@ def _write(standing: Standing, values: Dict[str, Any]) -> None:
 
 
 def _write_shared(standing: Standing, scope: Dict[str, Any], places: Set[str]) -> None:
-    """Variables that inner functions see, comprehensions of Python 3.11 among them."""
+    """Variables that functions see: a module's, and those of which there are cells, comprehensions
+    of Python 3.11 among them."""
     code = standing.frame.f_code
-    shared = {*code.co_cellvars, *code.co_freevars} & places
-    if shared and standing.function.kind != "module":
-        names.write(standing, {name: scope[name] for name in shared if name in scope})
+    is_module = standing.function.kind == "module"
+    shared = places if is_module else {*code.co_cellvars, *code.co_freevars} & places
+    _write(standing, {name: scope[name] for name in shared if name in scope})
 
 
 # ---------------------------------------------------------------------- working it out
@@ -278,17 +339,22 @@ def _chain(
     """The frames from number `start` on; what each gets of the one before it counts as changed."""
     parts: List[_Part] = []
     seeds: Set[str] = set()
+    shared: Dict[int, Set[str]] = {}  # of modules, which their functions use
     for at in range(start, len(standings)):
         moved = paths[at]
         if moved is None:
             return []
         is_last = at == len(standings) - 1
+        in_module = shared.setdefault(id(standings[at].frame.f_globals), set())
+        seeds |= in_module - _locals_of(standings[at])
         part = _part(standings[at], moved, changed, seeds, whole if is_last else None)
         if not is_last and standings[at + 1].frame.f_back is standings[at].frame:
             places = part.new.places | part.old.places | seeds
             given = _given(standings[at], standings[at + 1])
             part.passed = {name: one for name, one in given.items() if again.meet({one}, places)}
         seeds = set(part.passed)
+        if part.is_module:
+            in_module |= part.new.places | part.old.places
         parts.append(part)
     return parts
 
@@ -314,12 +380,20 @@ def _part(
         at = next((i for i, one in enumerate(old_path) if one.statement is old), len(old_path) - 1)
         old_path = old_path[: at + 1]
     is_whole = whole is not None
-    return _Part(
-        standing,
-        again.slice_of(old_path, dumps(moved.function), changed, seeds, kept, is_whole),
-        again.slice_of(path, dumps(standing.function), changed, seeds, kept, is_whole),
-        {},
-    )
+    known, old_known = dumps(standing.function), dumps(moved.function)
+    while True:
+        part = _Part(
+            standing,
+            again.slice_of(old_path, old_known, changed, seeds, kept, is_whole),
+            again.slice_of(path, known, changed, seeds, kept, is_whole),
+            {},
+        )
+        places = {place.partition(".")[0] for place in part.old.places | part.new.places}
+        users = _callers(places) - places if standing.function.kind == "module" else set()
+        if users <= changed:
+            return part
+        # Functions that use a variable of the module give other values too.
+        changed = changed | users
 
 
 def dumps(function: Any) -> Set[str]:
@@ -411,8 +485,9 @@ def _given(outer: Standing, inner: Standing) -> Dict[str, str]:
     pairs: List[Tuple[str, ast.expr]] = []
     function = call.func
     if inner.function.class_name and named:
-        if isinstance(function, ast.Attribute):
-            pairs.append((named[0], function.value))
+        # `x.f()`, or `x()`.
+        objects = [function.value] if isinstance(function, ast.Attribute) else []
+        pairs += [(named[0], one) for one in [*objects, function]]
         named = named[1:]
     pairs += zip(named, call.args)
     pairs += [(one.arg, one.value) for one in call.keywords if one.arg is not None]

@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, Optional
 from paramedic.recovery import (
     dialogue,
     dry_run,
+    edited,
     emergency,
     handled,
     repairs,
@@ -191,8 +192,10 @@ def _hold(
                 if plan.edit is not None:
                     # Whether it is accepted: no part of the repair, as little as who decides.
                     plan = dry_run.checked(plan)
-                    if plan.notes:
-                        repair = replace(repair, options={**(repair.options or {}), **plan.notes})
+                    notes = [one for one in (plan.note, edited.begun(plan)) if one]
+                    if notes:
+                        options = {**(repair.options or {}), "note": "; ".join(notes)}
+                        repair = replace(repair, options=options)
                 return _carry_out(plan, crash, repair, decider, took, cells)
         except Refused as refused:
             decider.refused(crash, repair, str(refused))

@@ -8,12 +8,11 @@ file in memory; nothing is taken back unless the end of the real file is exactly
 from __future__ import annotations
 
 import ast
-import copy
 import io
 import os
 import zlib
 from dataclasses import dataclass
-from typing import Any, Iterator, List, Optional
+from typing import Any, Iterator, Optional
 
 from paramedic.recovery import names, sandbox
 from paramedic.recovery.source import own_nodes
@@ -58,7 +57,7 @@ def half_done(standing: Standing) -> Optional[Half]:
     try:
         file.flush()
         answer = sandbox.run(lambda: _written(standing, statement, name, file))
-        return _checked(file, answer or "")
+        return _checked(file, answer.text or "")
     except (OSError, ValueError):
         return None
 
@@ -83,10 +82,8 @@ def _written(standing: Standing, statement: ast.stmt, name: str, file: Any) -> s
     is_text = isinstance(file, io.TextIOWrapper)
     memory: Any = io.StringIO(newline="") if is_text else io.BytesIO()
     scope = {**names.scope_of(standing), name: memory}
-    body: List[ast.stmt] = [ast.fix_missing_locations(copy.deepcopy(statement))]
-    code = compile(ast.Module(body, []), standing.runtime.file, "exec", dont_inherit=True)
     try:
-        exec(code, scope)
+        names.run_statements([statement], standing.runtime.file, scope)
     except Exception:
         data = memory.getvalue()
         if is_text:
