@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,8 +27,12 @@ struct Hostile {
   std::function<std::string(int)> piece;
 };
 
-std::vector<Hostile> hostile_logs() {
-  const auto always = [](const std::string& text) { return [text](int) { return text; }; };
+std::function<std::string(int)> always(const std::string& text) {
+  return [text](int) { return text; };
+}
+
+// What opens, nests or repeats, and never closes.
+std::vector<Hostile> hostile_structures() {
   return {
       {"chains",
        always("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n"
@@ -48,10 +54,32 @@ std::vector<Hostile> hostile_logs() {
       {"deep stack", always("  File \"a.py\", line 1, in f\n    g()\n")},
       {"a message of many lines", always("OddError: it failed\n  and more\n")},
       {"frames of the JVM", always("\tat a.b.C.d(E.java:1)\n")},
+      {"dumps that are drawn over each other",
+       [](int i) {
+         return fmt::format(
+             "Odd{}Error: it failed\r\rThread 0x7f (most recent call first):\r"
+             "  File \"a.py\", line 1 in f\r",
+             i);
+       }},
+      {"tracebacks in records",
+       always(R"({"log": "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n)"
+              R"(    g()\nOddError: x\n"})"
+              "\n")},
+      {"groups in groups",
+       [](int i) {
+         return std::string(static_cast<size_t>(i % 90), ' ') +
+                "| ExceptionGroup: many (2 sub-exceptions)\n";
+       }},
       {"dumps", always("Fatal Python error: Segmentation fault\n"
                        "Current thread 0x00007f (most recent call first):\n"
                        "  File \"a.py\", line 1 in f\n")},
       {"native frames", always("frame #1: f() + 0x1 (0x7f in /lib/a.so)\n")},
+  };
+}
+
+// What there is much of.
+std::vector<Hostile> hostile_amounts() {
+  return {
       {"escapes in one line", always("\x1b]error ")},
       {"words in one line", always("Error ")},
       {"bars", always("10%|x  | 3/9 [00:01, 2it/s]\rError \r")},
@@ -66,25 +94,7 @@ std::vector<Hostile> hostile_logs() {
        }},
       {"progress and errors",
        [](int i) { return fmt::format("step {}\nERROR failed {}\n", i, i); }},
-      {"dumps that are drawn over each other",
-       [](int i) {
-         return fmt::format(
-             "Odd{}Error: it failed\r\rThread 0x7f (most recent call first):\r  File \"a.py\", "
-             "line 1 "
-             "in f\r",
-             i);
-       }},
-      {"tracebacks in records",
-       always(
-           R"({"log": "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n)"
-           R"(OddError: x\n"})"
-           "\n")},
       {"sentences", always("it died of OddError: nobody knows, 'why' and how\n")},
-      {"groups in groups",
-       [](int i) {
-         return std::string(static_cast<size_t>(i % 90), ' ') +
-                "| ExceptionGroup: many (2 sub-exceptions)\n";
-       }},
       {"many times",
        [](int i) {
          return fmt::format("2024-01-02 {:02}:{:02}:{:02},{:03} ERROR it failed\n", i / 3600 % 24,
@@ -97,6 +107,12 @@ std::vector<Hostile> hostile_logs() {
        [](int i) { return "OddError: " + std::string(i == 0 ? 4000 : 1, 'x') + "\n\n"; }},
       {"empty lines", always("\n")},
   };
+}
+
+std::vector<Hostile> hostile_logs() {
+  std::vector<Hostile> logs = hostile_structures();
+  std::ranges::move(hostile_amounts(), std::back_inserter(logs));
+  return logs;
 }
 
 std::string log_of(const Hostile& hostile, int pieces) {
