@@ -1,10 +1,10 @@
 #pragma once
 // What a verdict between ranks explains in the findings of single ranks: a NaN that another rank
-// has given is no fault of those that got it. Stands between the judges of ranks and of the job,
-// and who keeps their findings. One thread.
+// has given is no fault of those that got it, and that input comes late is told once, with its
+// line. Stands between the judges of ranks and of the job, and who keeps their findings. One
+// thread.
 
 #include <map>
-#include <optional>
 #include <string>
 
 #include "rules/engine.h"
@@ -19,12 +19,13 @@ class Explained : public rules::FindingSink {
   void on_finding(const std::string& key, const rules::Finding& finding) override;
 
  private:
-  [[nodiscard]] bool came_from_another(const rules::Finding& finding) const;
-  [[nodiscard]] rules::Finding as_info(rules::Finding finding) const;
+  // What of the job explains it; null when nothing does.
+  [[nodiscard]] const rules::Finding* cause_of(const rules::Finding& finding) const;
+  void add_cause(const std::string& key, const rules::Finding& finding);
 
   rules::FindingSink& sink_;
-  std::optional<rules::Finding> source_;            // nan_source_rank, when it names one rank
-  std::map<std::string, rules::Finding> nan_told_;  // nan_origin as an error, by key
+  std::map<std::string, rules::Finding> causes_;  // by key
+  std::map<std::string, rules::Finding> loud_;    // what may come to be explained, by key
 };
 
 }  // namespace paramedic::cluster

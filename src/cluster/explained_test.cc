@@ -54,5 +54,40 @@ TEST(explained, without_one_rank_that_gave_it_nothing_is_changed) {
   EXPECT_EQ(found.of("nan_origin").at(0).severity, Severity::kError);
 }
 
+TEST(explained, ranks_that_wait_for_input_are_infos_where_the_job_tells_that_all_do) {
+  // GIVEN one rank that has told that it waits for its data
+  Found found;
+  Explained explained(found);
+  explained.on_finding("loader/0", finding_of("dataloader_bottleneck", 0, 5));
+  // WHEN the job tells that all wait, and a second rank tells it after that
+  rules::Finding all = finding_of("input_bottleneck", 0, 9);
+  all.rank.reset();
+  explained.on_finding("input", all);
+  explained.on_finding("loader/1", finding_of("dataloader_bottleneck", 1, 9));
+  // THEN only what the job tells is loud
+  for (const rules::Finding& one : found.of("dataloader_bottleneck")) {
+    EXPECT_EQ(one.severity, Severity::kInfo) << *one.rank;
+  }
+  EXPECT_EQ(found.of("input_bottleneck").at(0).severity, Severity::kError);
+}
+
+TEST(explained, a_slow_rank_explains_its_own_wait_for_data_until_it_is_taken_back) {
+  Found found;
+  Explained explained(found);
+  rules::Finding slow = finding_of("straggler", 1, 5);
+  explained.on_finding("slow", slow);
+  explained.on_finding("loader/0", finding_of("dataloader_bottleneck", 0, 6));
+  explained.on_finding("loader/1", finding_of("dataloader_bottleneck", 1, 6));
+  slow.severity = Severity::kInfo;
+  explained.on_finding("slow", slow);
+  explained.on_finding("loader/1 again", finding_of("dataloader_bottleneck", 1, 7));
+  const auto told = found.of("dataloader_bottleneck");
+  ASSERT_EQ(told.size(), 3U);
+  for (const rules::Finding& one : told) {
+    const bool is_explained = one.rank == 1 && one.step == 6;
+    EXPECT_EQ(one.severity, is_explained ? Severity::kInfo : Severity::kError);
+  }
+}
+
 }  // namespace
 }  // namespace paramedic::cluster
