@@ -34,12 +34,12 @@ size_t shortest(const Texts& texts) {
   return bytes;
 }
 
-// The set of which one is seldomer found in a text that does not match.
-const Texts& better(const Texts& a, const Texts& b) {
-  const size_t bytes_a = std::min(shortest(a), kLongEnough);
-  const size_t bytes_b = std::min(shortest(b), kLongEnough);
-  if (bytes_a != bytes_b) return bytes_a > bytes_b ? a : b;
-  return b.size() < a.size() && !b.empty() ? b : a;
+// Takes `other` in the place of `best` where one of it is seldomer found in a text without a match.
+void take_better(Texts& best, const Texts& other) {
+  const size_t bytes_best = std::min(shortest(best), kLongEnough);
+  const size_t bytes_other = std::min(shortest(other), kLongEnough);
+  const bool is_smaller = other.size() < best.size() && !other.empty();
+  if (bytes_other > bytes_best || (bytes_other == bytes_best && is_smaller)) best = other;
 }
 
 // What is known of the texts that a part of an expression matches.
@@ -119,16 +119,17 @@ class Reader {
         continue;
       }
       is_exact = false;
-      best = better(best, run);
+      take_better(best, run);
       if (part.is_exact) {
         run = std::move(part.texts);
       } else {
-        best = better(best, part.texts);
+        take_better(best, part.texts);
         run = {""};
       }
     }
     if (is_exact) return {true, std::move(run)};
-    return {false, better(best, run)};
+    take_better(best, run);
+    return {false, std::move(best)};
   }
 
   Known repeated(Known part) {
