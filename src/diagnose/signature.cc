@@ -254,7 +254,7 @@ Status Catalog::add_file(const EmbeddedFile& file) {
       rule.text = intern(expressions_, entry.text("text"));
       rule.line = intern(expressions_, entry.text("line"));
       PARAMEDIC_TRY(entry.status());
-      stages_.push_back(std::move(rule));
+      stages_.push_back(rule);
     }
   }
   return {};
@@ -301,7 +301,8 @@ void Catalog::build() {
 }
 
 Status Catalog::check() const {
-  const auto check_all = [](const std::string& where, std::vector<const Expression*> expressions) {
+  const auto check_all = [](const std::string& where,
+                            std::span<const Expression* const> expressions) {
     for (const Expression* expression : expressions) {
       const Status status = expression == nullptr ? Status() : expression->check();
       if (!status.ok()) {
@@ -314,10 +315,10 @@ Status Catalog::check() const {
   for (const auto& signature : signatures_) {
     std::vector<const Expression*> all = signature->patterns;
     all.insert(all.end(), {signature->exception, signature->frame, signature->unless});
-    PARAMEDIC_TRY(check_all(signature->family + ": " + signature->id, std::move(all)));
+    PARAMEDIC_TRY(check_all(signature->family + ": " + signature->id, all));
   }
   for (const StageRule& rule : stages_) {
-    PARAMEDIC_TRY(check_all("stage", {rule.frame, rule.native, rule.text, rule.line}));
+    PARAMEDIC_TRY(check_all("stage", std::array{rule.frame, rule.native, rule.text, rule.line}));
   }
   return {};
 }

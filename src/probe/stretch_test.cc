@@ -117,9 +117,10 @@ class Stretch : public ::testing::Test {
   // `backward(loss, gradient)`; whether the loss was kept, and the genuine function called.
   bool keeps_loss(void* pass = &python.none) {
     void* const arguments[] = {&loss_tensor, pass};
-    void* state = &stretch;
+    paramedic_stretch* state = &stretch;
     python.calls.clear();
-    EXPECT_EQ(paramedic_stretch_backward(&state, arguments, 2, nullptr), &python.answer);
+    EXPECT_EQ(paramedic_stretch_backward(static_cast<void*>(&state), arguments, 2, nullptr),
+              &python.answer);
     const bool is_kept = python.calls.back() == "genuine+";
     EXPECT_EQ(python.calls, Calls{is_kept ? "genuine+" : "backward+"});
     return is_kept;
@@ -204,8 +205,8 @@ TEST_F(Stretch, a_pass_is_run_with_the_arguments_that_it_was_given) {
   python.items[&pair_of_names] = {&names[0], &names[1]};
   python.integers[&names[0]] = 10;
   python.integers[&names[1]] = 11;
-  void* state = &stretch;
-  paramedic_stretch_backward(&state, arguments, 2, &pair_of_names);
+  paramedic_stretch* state = &stretch;
+  paramedic_stretch_backward(static_cast<void*>(&state), arguments, 2, &pair_of_names);
   EXPECT_EQ(python.calls, Calls{"genuine+"});
   const std::vector<void*>& given = python.items[&python.tuples[0]];
   EXPECT_EQ(given, std::vector<void*>({&loss_tensor, &python.none}));
