@@ -79,9 +79,7 @@ class Native:
         new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         new_capsule.restype = ctypes.py_object
         capsule = new_capsule(ctypes.addressof(part or self._state), None, None)
-        address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
-        definition = _MethodDef(name.encode(), address.value, flags, None)
-        self._definitions.append(definition)
+        definition = self._define(name, body, flags, None)
         return _new_function(definition, capsule, None)
 
     def stand_in(self, genuine: Callable[..., Any], body: str) -> Callable[..., Any]:
@@ -91,13 +89,10 @@ class Native:
         parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
         signature = inspect.Signature(parameters)
         doc = f"{genuine.__name__}{signature}\n--\n\n{genuine.__doc__ or ''}"
-        address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
-        definition = _MethodDef(
-            genuine.__name__.encode(), address.value, METH_FASTCALL_KEYWORDS, doc.encode()
-        )
+        definition = self._define(genuine.__name__, body, METH_FASTCALL_KEYWORDS, doc.encode())
         module_name = genuine.__module__
         module_definition = _ModuleDef(name=module_name.encode(), size=_ADDRESS_BYTES)
-        self._definitions += [definition, module_definition]
+        self._definitions.append(module_definition)
         new_module: Any = ctypes.pythonapi.PyModule_Create2
         new_module.argtypes, new_module.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.py_object
         module = new_module(ctypes.addressof(module_definition), sys.api_version)
@@ -106,6 +101,12 @@ class Native:
         kept = ctypes.c_uint64.from_address(state_of(module))
         kept.value = ctypes.addressof(self._state)
         return _new_function(definition, module, module_name)
+
+    def _define(self, name: str, body: str, flags: int, doc: Optional[bytes]) -> _MethodDef:
+        address = ctypes.cast(getattr(self.library, body), ctypes.c_void_p)
+        definition = _MethodDef(name.encode(), address.value, flags, doc)
+        self._definitions.append(definition)
+        return definition
 
     def hold(self, name: str, thing: Any) -> None:
         """Sets an address of the structure to that of `thing`, and holds it."""

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/lines.h"
 #include "diagnose/resolve.h"
 
 namespace paramedic::diagnose {
@@ -19,10 +18,7 @@ Verdict judge(LiveCrash crash) {
     Event event;
     event.signature = catalog.classify(exception);
     event.role = event.signature == nullptr ? Role::kRoot : event.signature->role;
-    event.text = exception.type;
-    if (!exception.message.empty()) {
-      event.text.append(": ").append(first_line(exception.message));
-    }
+    event.text = headline_of(exception);
     event.line = timeline.events.size();
     event.rank = crash.rank;
     event.step = crash.step;

@@ -232,14 +232,14 @@ Evidence evidence_of(const Timeline& timeline, const Event& event, Role role) {
 // The line of a message that the signature's patterns are about, where that is not its first.
 void add_message_line(const Timeline& timeline, const Event& event, Verdict& verdict) {
   if (!event.exception || event.signature == nullptr || event.exception->more_lines.empty()) return;
+  const Subject first(event.text);
   for (const Expression* pattern : event.signature->patterns) {
-    if (pattern->occurs_in(Subject(event.text))) return;
+    if (pattern->occurs_in(first)) return;
     std::string_view rest = event.exception->message;
+    (void)take_line(rest);
     for (const uint64_t line : event.exception->more_lines) {
-      const size_t end = rest.find('\n');
-      if (end == std::string_view::npos) break;
-      rest.remove_prefix(end + 1);
-      const std::string text(first_line(rest));
+      if (rest.empty()) break;
+      const std::string_view text = take_line(rest);
       if (!pattern->occurs_in(Subject(text))) continue;
       Evidence piece = evidence_of(timeline, event, Role::kRoot);
       piece.line = line;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/lines.h"
 #include "diagnose/sentence.h"
 #include "diagnose/text.h"
 
@@ -162,10 +161,7 @@ void Scanner::add_exception(Exception exception, const std::string& name, const 
   Event event;
   event.signature = catalog_.classify(exception);
   event.role = role_of_exception(exception, event.signature);
-  event.text = exception.type;
-  if (!exception.message.empty()) {
-    event.text.append(": ").append(first_line(exception.message));
-  }
+  event.text = headline_of(exception);
   event.text.resize(std::min(event.text.size(), kTextMax));
   event.line = exception.line;
   event.offset = exception.offset;

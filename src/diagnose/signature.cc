@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/lines.h"
 #include "base/toml.h"
 #include "diagnose/text.h"
 
@@ -168,6 +169,12 @@ std::string subject_of(const Exception& exception) {
   std::string subject(last_component(exception.type));
   if (!exception.message.empty()) subject += ": " + exception.message;
   return subject;
+}
+
+std::string headline_of(const Exception& exception) {
+  std::string headline = exception.type;
+  if (!exception.message.empty()) headline.append(": ").append(first_line(exception.message));
+  return headline;
 }
 
 const Signature* Catalog::classify(const Exception& exception) const {

@@ -126,4 +126,7 @@ class Catalog {
 // The text that an exception's patterns see: "Type: message".
 std::string subject_of(const Exception& exception);
 
+// The whole type, and the first line of the message.
+std::string headline_of(const Exception& exception);
+
 }  // namespace paramedic::diagnose

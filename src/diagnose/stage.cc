@@ -96,10 +96,10 @@ Stage stage_of_sequence(const std::string& text) {
 StageFound stage_of_text(const Catalog& catalog, const Event& event) {
   const std::string all = event.exception ? subject_of(*event.exception) : event.text;
   const Subject whole(all);
-  const Subject first_line(event.text);
+  const Subject first(event.text);
   for (const StageRule& rule : catalog.stages()) {
     // Behind its first line a message may hold a person's sentences.
-    const Subject& text = rule.telling > Telling::kHint ? whole : first_line;
+    const Subject& text = rule.telling > Telling::kHint ? whole : first;
     if (rule.text != nullptr && rule.text->occurs_in(text)) return {rule.stage, rule.telling};
   }
   return {};
