@@ -224,6 +224,7 @@ def test_several_optimizers_make_the_same_steps_on_both_ways(
     assert quick.last_step == usual.last_step
     assert len(_numbers(quick)) >= 3
     # AND the last stretch has taken updates
+    assert job.code == 0, job.stderr
     assert int(job.stdout) > 0
 
 
@@ -243,6 +244,27 @@ tensor_layout._TENSOR_BYTES = 8
     ]
     assert job.ring.last_step == 59
     assert job.ring.of_kind("not_captured") == []
+
+
+def test_where_tensors_lie_is_found_whatever_lay_there_before(train: Callable[..., Job]) -> None:
+    job = train(
+        script("""
+        import random
+        from paramedic.adapters.torch import tensor_layout
+        drawn = random.Random(1)
+        kept, found = [], set()
+        for i in range(2000):
+            if drawn.random() < 0.7:
+                kept.append(bytearray(drawn.randrange(400)))
+                kept.append(torch.empty(drawn.randrange(9)))
+            else:
+                kept = [one for one in kept if drawn.random() < 0.7]
+            found.add(bytes(tensor_layout.find(torch)))
+        print(len(found))
+        """),
+        plan=NOTHING,
+    )
+    assert job.stdout == "1\n", job.stderr
 
 
 def test_only_plain_floats_on_the_cpu_are_read_where_they_lie(train: Callable[..., Job]) -> None:

@@ -16,6 +16,10 @@ _STORAGE_BYTES = 40  # of c10::StorageImpl, up to the end of its address and con
 _AUTOGRAD_BYTES = 56  # of torch::autograd::AutogradMeta: a name, then the gradient
 _BASE = 7000  # elements
 _OFFSETS = (1234, 2345, 3456)
+# With fewer dimensions a tensor leaves places unset, and what lies there, as behind its end, may
+# look like what is sought by chance: what is found is found in several rounds of tensors.
+_SHAPE = (1, 1, 1, 1, 3)
+_ROUNDS = 4
 
 
 class Layout(ctypes.Structure):
@@ -45,7 +49,7 @@ def find(torch: Any) -> Layout:
 def _find(torch: Any) -> Layout:
     layout = Layout()
     bases = [torch.empty(_BASE, dtype=torch.float32, device="cpu") for _ in _OFFSETS]
-    views = [base[offset:] for base, offset in zip(bases, _OFFSETS)]
+    views = [base[offset:].view(1, 1, 1, 1, -1) for base, offset in zip(bases, _OFFSETS)]
     kind = torch.Tensor.__basicsize__
     layout.in_object = _place_of(
         [ctypes.string_at(id(view), kind) for view in views], [view._cdata for view in views]
@@ -80,6 +84,10 @@ def _places(size: int, width: int, fits: Callable[[int], bool]) -> List[int]:
     return [at for at in range(0, size - width + 1, width) if fits(at)]
 
 
+def _changed(before: bytes, after: bytes) -> List[int]:
+    return _places(len(before), 8, lambda at: _word(before, at) != _word(after, at))
+
+
 def _place_of(objects: Sequence[bytes], words: Sequence[int]) -> int:
     """Where each of the objects has its word."""
     size = len(objects[0]) // 8 * 8
@@ -95,7 +103,9 @@ def _word(raw: bytes, at: int) -> int:
 def _find_type(torch: Any, layout: Layout) -> None:
     types = (torch.float32, torch.float64, torch.float16, torch.int64, torch.uint8)
     # By turns, so that those of one type do not lie together.
-    made = [[torch.empty(3, dtype=dtype, device="cpu") for dtype in types] for _ in range(4)]
+    made = [
+        [torch.empty(_SHAPE, dtype=dtype, device="cpu") for dtype in types] for _ in range(_ROUNDS)
+    ]
     rows = [[_bytes_of(tensor) for tensor in row] for row in made]
 
     def fits(at: int) -> bool:
@@ -107,30 +117,32 @@ def _find_type(torch: Any, layout: Layout) -> None:
 
 
 def _find_keys(torch: Any, layout: Layout) -> None:
-    plain = [
-        torch.empty(3, dtype=torch.float32, device="cpu"),
-        torch.empty((), dtype=torch.float64, device="cpu"),
-        torch.empty((2, 4), dtype=torch.int64, device="cpu")[1:],
-        torch.empty(3, dtype=torch.float32, device="cpu").requires_grad_(),
-        torch.nn.Parameter(torch.empty(3, dtype=torch.float32, device="cpu")),
-    ]
-    with torch.inference_mode():
-        inference = torch.empty(3, dtype=torch.float32, device="cpu")
-    others = [
-        inference,
-        torch.empty(3, dtype=torch.float32, device="meta"),
-        torch._neg_view(plain[0]),
-    ]
-    same, different = [_bytes_of(one) for one in plain], [_bytes_of(one) for one in others]
+    made = [_kinds(torch) for _ in range(_ROUNDS)]
+    # Of each kind those of all rounds.
+    kinds = [[_bytes_of(tensor) for some in kind for tensor in some] for kind in zip(*made)]
 
     def fits(at: int) -> bool:
-        word = _word(same[0], at)
-        others_have = [_word(raw, at) for raw in different]
-        is_same = all(_word(raw, at) == word for raw in same)
-        return is_same and word not in others_have and len(set(others_have)) == len(others)
+        words = [{_word(raw, at) for raw in kind} for kind in kinds]
+        # One of each kind, and no two of them the same.
+        return all(len(some) == 1 for some in words) and len(set().union(*words)) == len(kinds)
 
     layout.keys = _only(_places(_TENSOR_BYTES, 8, fits))
-    layout.plain_keys = _word(same[0], layout.keys)
+    layout.plain_keys = _word(kinds[0][0], layout.keys)
+
+
+def _kinds(torch: Any) -> List[List[Any]]:
+    """Tensors whose dispatch keys are the same in each list: plain ones, then others."""
+    plain = [
+        torch.empty(_SHAPE, dtype=torch.float32, device="cpu"),
+        torch.empty((), dtype=torch.float64, device="cpu"),
+        torch.empty((2, 4), dtype=torch.int64, device="cpu")[1:],
+        torch.empty(_SHAPE, dtype=torch.float32, device="cpu").requires_grad_(),
+        torch.nn.Parameter(torch.empty(_SHAPE, dtype=torch.float32, device="cpu")),
+    ]
+    with torch.inference_mode():
+        inference = torch.empty(_SHAPE, dtype=torch.float32, device="cpu")
+    meta = torch.empty(_SHAPE, dtype=torch.float32, device="meta")
+    return [plain, [inference], [meta], [torch._neg_view(plain[0])]]
 
 
 def _find_gradient(torch: Any, layout: Layout) -> None:
@@ -139,15 +151,16 @@ def _find_gradient(torch: Any, layout: Layout) -> None:
     leaf.requires_grad_()
     after = _bytes_of(leaf)
     # What changes is that autograd has something to keep of it now.
-    changed = _places(_TENSOR_BYTES, 8, lambda at: _word(before, at) != _word(after, at))
-    layout.autograd = _only(changed)
+    layout.autograd = _only(_changed(before, after))
     if _word(before, layout.autograd):
         raise ValueError("autograd kept something of a tensor without gradient")
     kept = _word(after, layout.autograd)
     without = ctypes.string_at(kept, _AUTOGRAD_BYTES)
     leaf.grad = gradient = torch.empty(3, dtype=torch.float32, device="cpu")
     having = ctypes.string_at(kept, _AUTOGRAD_BYTES)
-    layout.gradient = _place_of([having], [gradient._cdata])
+    layout.gradient = _only(_changed(without, having))
+    if _word(having, layout.gradient) != gradient._cdata:
+        raise ValueError("what changed with a gradient is not its address")
     layout.no_tensor = _word(without, layout.gradient)
 
 
