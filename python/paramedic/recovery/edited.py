@@ -9,7 +9,7 @@ import types
 from dataclasses import replace
 from typing import Iterator, List, Optional
 
-from paramedic.recovery import affected, again, attributes, edit, names, remap, rerun
+from paramedic.recovery import affected, again, attributes, chains, edit, names, remap, rerun
 from paramedic.recovery.crash import Crash, Refused, Repair
 from paramedic.recovery.repairs import (
     Plan,
@@ -142,9 +142,9 @@ def _in_place(
             runtime = made.runtime_of(crashed.runtime.file)
             within = replace(in_version(crashed, crashed.path, runtime), edit=made)
             within = _after_a_raise(within, inside)
-            for what in rerun.of(made, standings):
+            for what in chains.of(made, standings):
                 yield _leading_to(within, inside, what)
-    for what in rerun.of(made, standings[: standings.index(found.standing) + 1]):
+    for what in chains.of(made, standings[: standings.index(found.standing) + 1]):
         yield _leading_to(found, moved, what)
 
 
@@ -173,7 +173,7 @@ def _whole(
     is_block = path is not moved.path
     known = standings[: standings.index(standing) + 1]
     runtime = made.runtime_of(standing.runtime.file)
-    for what in rerun.of(made, known, path if is_block else None) or [rerun.nothing(known)]:
+    for what in chains.of(made, known, path if is_block else None) or [chains.nothing(known)]:
         try:
             found = from_path(standing, runtime, moved.function, path)
         except Refused:
@@ -193,7 +193,7 @@ def _changes_only_above(found: Plan, moved: remap.Moved) -> bool:
     """Whether a function that is edited stays as it was from the statement on where it stands."""
     pairs = ((found.standing.path, moved.function), (moved.path, found.standing.function))
     for path, other in pairs:
-        known = rerun.dumps(other)
+        known = chains.dumps(other)
         line = begin_of(path[-1].statement)[0]
         below = [one for step in path for one in step.block[step.at :]]
         if any(begin_of(one)[0] >= line and ast.dump(one) not in known for one in below):
