@@ -378,6 +378,8 @@ bool TracebackParser::feed_idle(const LogLine& line) {
     return start_exception({type, line.number, line.offset, line.is_stamped}, true);
   }
   if (contains(line.text, "File \"") && frame_line(line.text)) {
+    current_.line = line.number;
+    current_.offset = line.offset;
     state_ = State::kFrames;
     current_.link = std::exchange(next_link_, Link::kNone);
     return true;

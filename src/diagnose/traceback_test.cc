@@ -212,6 +212,13 @@ TEST(Traceback, CutAtItsEndGivesNoType) {
   EXPECT_TRUE(found[0].type.empty());
 }
 
+TEST(Traceback, CutAtBothEndsStandsWhereItsFirstFrameStands) {
+  const auto found = parse("epoch 3\n  File \"/job/train.py\", line 12, in main\n    step()\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].line, 2U);
+  EXPECT_EQ(found[0].offset, 8U);
+}
+
 TEST(Traceback, OfTheJvmHasItsFramesBehindAndItsCauseLast) {
   const auto found = parse(
       "Exception in thread \"main\" org.apache.spark.SparkException: Job aborted\n"
