@@ -160,6 +160,17 @@ def new_constants(before: Function, now: Function, values: Dict[str, Any]) -> Di
     }
 
 
+def constants_around(before: Function, now: Function, values: Dict[str, Any]) -> Dict[str, Any]:
+    """The same of the functions in which a closure was defined, of the variables that it uses."""
+    found: Dict[str, Any] = {}
+    old, new = before.outer, now.outer
+    own = {name: values[name] for name in before.code.co_freevars if name in values}
+    while old is not None and new is not None:
+        found = {**new_constants(old, new, own), **found}
+        old, new = old.outer, new.outer
+    return found
+
+
 def _literals(function: Function) -> Dict[str, Any]:
     stored: Dict[str, int] = {}
     found: Dict[str, Any] = {}

@@ -10,10 +10,10 @@ import ast
 import types
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from paramedic.recovery import again, edit, live, names, remap
+from paramedic.recovery import affected, again, edit, live, names, remap
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.again import Slice
-from paramedic.recovery.places import meet, place_of
+from paramedic.recovery.places import item_of, meet, place_of
 from paramedic.recovery.rerun import Part, Rerun, locals_of, value_of
 from paramedic.recovery.source import FUNCTIONS, Path, own_nodes, own_statements
 from paramedic.recovery.stack import Standing
@@ -72,11 +72,15 @@ def _chain(
         is_last = at == len(standings) - 1
         in_module = shared.setdefault(id(standings[at].frame.f_globals), set())
         seeds |= in_module - locals_of(standings[at])
+        if is_last:
+            one = standings[at]
+            seeds |= {*affected.constants_around(one.function, moved.function, one.values())}
         part = _part(standings[at], moved, changed, seeds, whole if is_last else None)
         if not is_last and standings[at + 1].frame.f_back is standings[at].frame:
             places = part.new.places | part.old.places | seeds
             given = _given(standings[at], standings[at + 1])
             part.passed = {name: one for name, one in given.items() if meet({one}, places)}
+            part.lost = _lost(standings[at], places, {*given.values()})
         seeds = set(part.passed)
         if part.is_module:
             in_module |= part.new.places | part.old.places
@@ -223,6 +227,16 @@ def _given(outer: Standing, inner: Standing) -> Dict[str, str]:
         if place is not None and name in values and values[name] is value_of(scope, place):
             found[name] = place
     return found
+
+
+def _lost(outer: Standing, places: Set[str], given: Set[str]) -> Optional[str]:
+    """Why what a call was given cannot follow into its function: it was not passed as it is."""
+    call = _call_at(outer)
+    reads = item_of(ast.Expr(call)).reads if call is not None else set()
+    lost = sorted(place for place in reads - given if meet({place}, places))
+    if call is None or not lost:
+        return None
+    return f"line {call.lineno} has called with {lost[0]} as it was"
 
 
 def _call_at(standing: Standing) -> Optional[ast.Call]:

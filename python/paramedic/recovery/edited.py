@@ -35,17 +35,17 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
     found = in_version(standing, standing.path, runtime)
     found.edit = made
     changed = affected.new_constants(standing.function, found.function, standing.values())
+    changed.update(affected.constants_around(standing.function, found.function, standing.values()))
     found.values.update(changed)
+    if len(standings) > 1 and standing is standings[-1] and _is_overridden(made, standing):
+        return _called_again(made, standings[-2])
     added = affected.new_parameters(standing.function, found.function)
     for name, default in added.items():
         if default is not None:
             found.values[name] = names.value_of(default, standing)
         elif len(standings) > 1 and standing is standings[-1]:
             # Only the caller can say.
-            caller = standings[-2]
-            found = in_version(caller, caller.path, made.runtime_of(caller.runtime.file))
-            found.edit = made
-            return found
+            return _called_again(made, standings[-2])
     if repair.at is None:
         _refuse_for_suspended(made)
     moved = _moved(made, standing)
@@ -73,8 +73,29 @@ def plan(crash: Crash, repair: Repair, standings: List[Standing], region: int) -
     )
     found.otherwise = otherwise
     found.better = lambda: _here(_in_place(found, moved, made, standings), standings, region)
-    found.anew = lambda: _here(_anew(moved, made, standings, standing), standings, region)
+    found.anew = lambda: _here(_anew(found, moved, made, standings), standings, region)
     return found
+
+
+def _called_again(made: edit.Edit, caller: Standing) -> Plan:
+    found = in_version(caller, caller.path, made.runtime_of(caller.runtime.file))
+    found.edit = made
+    return found
+
+
+def _is_overridden(made: edit.Edit, standing: Standing) -> bool:
+    """Whether the call would reach another method now, which the edit adds to a derived class."""
+    function = standing.function
+    code = standing.frame.f_code
+    if not function.class_name or not code.co_argcount:
+        return False
+    owner = standing.values().get(code.co_varnames[0])
+    derived = {kind.__name__ for kind in type(owner).__mro__} - {function.class_name}
+    return any(
+        one.name == function.name and one.class_name in derived
+        for file in made.files
+        for one in file.added
+    )
 
 
 def _refuse_for_suspended(made: edit.Edit) -> None:
@@ -149,13 +170,15 @@ def _in_place(
 
 
 def _anew(
-    moved: remap.Moved, made: edit.Edit, standings: List[Standing], first: Standing
+    plan: Plan, moved: remap.Moved, made: edit.Edit, standings: List[Standing]
 ) -> Iterator[Plan]:
     """Plans that run a block around the statement, or a call of its function, as a whole."""
+    first = plan.standing
     for depth in range(len(moved.path) - 2, -1, -1):
         path = moved.path[: depth + 1]
         if isinstance(path[-1].statement, (ast.For, ast.While, ast.If)):
-            yield from _whole(first, moved, path, made, standings)
+            for one in _whole(first, moved, path, made, standings):
+                yield replace(one, values=dict(plan.values))
     for caller in reversed(standings[: standings.index(first)]):
         outer = _moved(made, caller)
         if outer is None or outer.after or outer.changed:

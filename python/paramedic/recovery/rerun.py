@@ -40,6 +40,7 @@ class Part:
     old: Slice  # of its own version
     new: Slice
     passed: Dict[str, str]  # variable of the function that it calls -> place that it was given
+    lost: Optional[str] = None  # why what it makes anew does not reach that function
 
     @property
     def is_module(self) -> bool:
@@ -47,7 +48,7 @@ class Part:
 
     @property
     def refused(self) -> Optional[str]:
-        return self.new.refused or self.old.refused
+        return self.new.refused or self.old.refused or self.lost
 
 
 class Rerun:
