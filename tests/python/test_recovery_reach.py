@@ -33,6 +33,25 @@ def test_a_call_whose_method_the_edit_overrides_is_made_again(tmp_path: Path) ->
     assert len(decider.crashes) == 1 and not decider.reasons
 
 
+def test_a_method_that_the_edit_adds_to_a_base_class_overrides_nothing(tmp_path: Path) -> None:
+    source = """
+    log = []
+    class Task:
+        name = "task"
+    class Mine(Task):
+        def score(self, i):
+            log.append(i)
+            return 10 // i
+    result = [Mine().score(2), Mine().score(0)]
+    """
+    fixed = source.replace("10 // i", "10 // (i or 5)").replace(
+        'name = "task"', 'name = "task"\n        def score(self, i): return i'
+    )
+    ended, decider = edited(tmp_path, source, fixed)
+    assert ended["result"] == [5, 2] and ended["log"] == [2, 0]
+    assert len(decider.crashes) == 1 and not decider.reasons
+
+
 def test_a_constant_around_a_closure_counts_in_the_call_that_crashed(tmp_path: Path) -> None:
     source = """
     def make(options):

@@ -90,7 +90,8 @@ def _is_overridden(made: edit.Edit, standing: Standing) -> bool:
     if not function.class_name or not code.co_argcount:
         return False
     owner = standing.values().get(code.co_varnames[0])
-    derived = {kind.__name__ for kind in type(owner).__mro__} - {function.class_name}
+    kinds = [kind.__name__ for kind in type(owner).__mro__]
+    derived = kinds[: kinds.index(function.class_name)] if function.class_name in kinds else []
     return any(
         one.name == function.name and one.class_name in derived
         for file in made.files
