@@ -100,6 +100,12 @@ TEST(Stage, OfAnEvaluationIsValidateWhereTheLogTellsOfOne) {
   EXPECT_EQ(stage_of(places, "Valid (loss 53.3) epoch 1:   9%\n"), "validate");
 }
 
+TEST(Stage, OfATestThatIsGivenTheEpochIsValidate) {
+  // Only a training has epochs: a test between two of them is its validation.
+  EXPECT_EQ(stage_of_call("test(epoch, net, batches, writer)"), "validate");
+  EXPECT_EQ(stage_of_call("evaluate(net, batches, writer)"), "evaluate");
+}
+
 TEST(Stage, IsUnknownForALineThatNothingStandsAround) {
   const auto of = [](const std::string& text) {
     return std::string(name(diagnose_text("job.log", text).verdict.stage));
