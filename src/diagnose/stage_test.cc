@@ -100,6 +100,12 @@ TEST(Stage, OfAnEvaluationIsValidateWhereTheLogTellsOfOne) {
   EXPECT_EQ(stage_of(places, "Valid (loss 53.3) epoch 1:   9%\n"), "validate");
 }
 
+TEST(Stage, OfAModelThatIsPickledIsCheckpoint) {
+  EXPECT_EQ(stage_of({{"train.py", "train_model", "pickle.dump(model, f)"}}), "checkpoint");
+  EXPECT_EQ(stage_of({{"train.py", "train_model", "joblib.dump(self.agent, path)"}}), "checkpoint");
+  EXPECT_NE(stage_of({{"train.py", "train_model", "pickle.dump(rows, f)"}}), "checkpoint");
+}
+
 TEST(Stage, OfATestThatIsGivenTheEpochIsValidate) {
   // Only a training has epochs: a test between two of them is its validation.
   EXPECT_EQ(stage_of_call("test(epoch, net, batches, writer)"), "validate");

@@ -171,15 +171,15 @@ def _in_place(
 
 
 def _anew(
-    plan: Plan, moved: remap.Moved, made: edit.Edit, standings: List[Standing]
+    found: Plan, moved: remap.Moved, made: edit.Edit, standings: List[Standing]
 ) -> Iterator[Plan]:
     """Plans that run a block around the statement, or a call of its function, as a whole."""
-    first = plan.standing
+    first = found.standing
     for depth in range(len(moved.path) - 2, -1, -1):
         path = moved.path[: depth + 1]
         if isinstance(path[-1].statement, (ast.For, ast.While, ast.If)):
             for one in _whole(first, moved, path, made, standings):
-                yield replace(one, values=dict(plan.values))
+                yield replace(one, values=dict(found.values))
     for caller in reversed(standings[: standings.index(first)]):
         outer = _moved(made, caller)
         if outer is None or outer.after or outer.changed:
