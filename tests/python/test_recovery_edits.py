@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crashing import run
+from crashing import Flaky, run
 from paramedic.recovery.crash import Repair
 from test_recovery_repairs import edited
 
@@ -220,6 +220,29 @@ def test_the_test_of_a_raise_is_made_again_or_the_function_begins_anew(tmp_path:
     # GIVEN a changed local THEN its own test sees it; fetch() begins anew and no caller notices.
     assert ended["result"] == (3, 3) and ended["state"] == {"tries": 3}
     assert decider.where == ["limit:11", "fetch:15", "fetch:15"]
+
+
+def test_what_a_raise_evaluates_is_evaluated_again_and_nothing_before_it(tmp_path: Path) -> None:
+    source = """
+    log = []
+    class BadShard(Exception): pass
+    def read(shards, number):
+        try:
+            return shards[number]
+        except KeyError as error:
+            log.append(number)
+            raise BadShard(f"shard {number} of {flaky()}") from error
+    try:
+        read({}, 7)
+    except BadShard as error:
+        log.append(str(error))
+        log.append(type(error.__cause__).__name__)
+    """
+    # GIVEN what fails is not the `raise`, but what it is to raise
+    ended, decider = run(tmp_path, source, lambda crash: Repair("retry"), flaky=Flaky())
+    # THEN the handler has done nothing twice
+    assert decider.where == ["read:9"]
+    assert ended["log"] == [7, "shard 7 of 1", "KeyError"]
 
 
 def test_a_parameter_that_the_edit_adds_has_its_default_or_is_given_by_the_caller(

@@ -319,7 +319,7 @@ def _retried(crash: Crash, standings: List[Standing], is_changed: bool = False) 
         # Run again it would add to gradients, or to weights, that are half done.
         return rewound(crash, standings)
     last = standing.path[-1].statement
-    if isinstance(last, ast.Raise) and last.exc is not None:
+    if isinstance(last, ast.Raise) and last.exc is not None and standing.has_raised:
         return _raised(standings, is_changed)
     return _stay(standing, standing.path)
 

@@ -40,6 +40,7 @@ class Standing:
     path: Path
     place: Position  # of the instruction
     in_next: bool  # a loop's iterator is what failed
+    has_raised: bool  # a `raise` has done so: not what it raises is what failed
     half: Any = None  # written.Half: what the failed statement has written into a file
 
     def project_frame(self) -> ProjectFrame:
@@ -155,7 +156,7 @@ def _stand(
             hasattr(statement, "iter") and place >= begin_of(statement.iter)
         )
         in_next = live.get(slot) is not None and (in_next or taken)
-    return Standing(frame, runtime, function, path, place, in_next)
+    return Standing(frame, runtime, function, path, place, in_next, operation == "RAISE_VARARGS")
 
 
 def _raise_in_handler(function: Function, region: int, place: Position) -> Optional[Position]:
