@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -69,7 +70,8 @@ class LearningRateRange : public Rule {
     sampled_ = false;
     largest_ratio_ = 0;
     if (told_) {
-      if (facts().learning() == Learning::kLearns) {
+      // What was learnt before the rate vanished says nothing for what comes after.
+      if (facts().learning() == Learning::kLearns && !vanished_since()) {
         recover();
       } else if (told_->severity != Severity::kInfo) {
         report(*told_);  // for its last step
@@ -104,23 +106,29 @@ class LearningRateRange : public Rule {
 
   // A schedule that was made for epochs and is stepped with each batch.
   void judge_vanished(int64_t steps) {
+    const auto since = vanished_since();
+    if (!since) return;
     const auto& rates = facts().learning_rates();
-    if (rates.empty()) return;
-    int64_t since = 0;
     int64_t first_step = INT64_MAX;
-    for (const auto& [name, rate] : rates) {
-      if (rate.vanished_at < 0) return;
-      since = std::max(since, rate.vanished_at);
-      first_step = std::min(first_step, rate.first_step);
-    }
-    const int64_t without = facts().newest().step - since;
+    for (const auto& [name, rate] : rates) first_step = std::min(first_step, rate.first_step);
+    const int64_t without = facts().newest().step - *since;
     const auto all = static_cast<double>(facts().newest().step - first_step);
     if (without < steps || static_cast<double>(without) < kVanishedShare * all) return;
     const LearningRate& rate = rates.begin()->second;
     tell(rate.newest, LearningRate::kVanished * rate.high,
          fmt::format("the learning rate has fallen from {:.3g} to {:.3g} by step {}: what comes "
                      "after trains nothing",
-                     rate.high, rate.newest, since));
+                     rate.high, rate.newest, *since));
+  }
+
+  // From which step on no optimizer has had a rate to speak of.
+  [[nodiscard]] std::optional<int64_t> vanished_since() const {
+    int64_t since = -1;
+    for (const auto& [name, rate] : facts().learning_rates()) {
+      if (rate.vanished_at < 0) return std::nullopt;
+      since = std::max(since, rate.vanished_at);
+    }
+    return since < 0 ? std::nullopt : std::optional(since);
   }
 
   // A rate so low that the loss need not be asked. A model that was trained before may be where it
