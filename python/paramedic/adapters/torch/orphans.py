@@ -1,14 +1,13 @@
 """Notices an optimizer that holds parameters which the model no longer has.
 
 A layer that is replaced after the optimizer was made has new parameters: these get gradients and
-are never changed, while the old ones are kept by the optimizer and get none. Looked at on the steps
-for which gradients are due. Parameters that are left out of the optimizer on purpose are no fault:
-then it holds none that are gone.
+are never changed, while the old ones are kept by the optimizer and get none. Looked at on steps for
+which something is due, and once there are some on each that goes the usual way. Parameters that are
+left out of the optimizer on purpose are no fault: then it holds none that are gone.
 """
 
 from typing import Any, Dict, List, Set, Tuple
 
-from paramedic import _probe
 from paramedic.adapters.common.source import where
 from paramedic.adapters.torch.names import Models
 from paramedic.adapters.torch.origins import Origins
@@ -34,7 +33,7 @@ class Orphans:
 
     def before_update(self, stepper: Stepper, optimizer: Any) -> None:
         """Looks at what the optimizer holds; about 0.2 µs a parameter."""
-        if not self._session.due & _probe.DUE_GRADIENT or not self._tap.on:
+        if not (self._session.due or self._looks) or not self._tap.on:
             return
         try:
             self._look(stepper, optimizer)
