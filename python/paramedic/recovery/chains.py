@@ -13,8 +13,8 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from paramedic.recovery import affected, again, edit, live, names, remap
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.again import Slice
-from paramedic.recovery.places import item_of, meet, place_of
-from paramedic.recovery.rerun import Part, Rerun, locals_of, value_of
+from paramedic.recovery.places import item_of, meet, place_of, value_of
+from paramedic.recovery.rerun import Part, Rerun, locals_of
 from paramedic.recovery.source import FUNCTIONS, Path, own_nodes, own_statements
 from paramedic.recovery.stack import Standing
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from typing import Any, Iterator, List, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 from paramedic._syntax import last_name
 from paramedic.recovery.source import (
@@ -71,6 +71,7 @@ def meet(some: Set[str], others: Set[str]) -> bool:
 
 
 def items_of(path: Path) -> Iterator[Item]:
+    """What stands above the end of `path`: statements, and the headers of its blocks."""
     for depth, step in enumerate(path):
         for one in step.block[: step.at]:
             if not isinstance(one, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
@@ -80,6 +81,7 @@ def items_of(path: Path) -> Iterator[Item]:
 
 
 def item_of(node: Any) -> Item:
+    """What a whole statement does, with the blocks in it."""
     item = Item(node, False)
     if any(True for _ in blocks_of(node)):
         _through([node], set(), item)
@@ -233,17 +235,27 @@ def place_of(node: Any) -> Optional[str]:
     return f"{node.id}.{names[-1]}" if names else str(node.id)
 
 
+def value_of(scope: Dict[str, Any], place: str) -> Any:
+    """What lies there, None for nothing."""
+    root, _, attribute = place.partition(".")
+    value = scope.get(root)
+    return getattr(value, attribute, None) if attribute else value
+
+
 def read(node: Any) -> Set[str]:
+    """The place that an expression goes through; none where it begins with no variable."""
     place = place_of(node)
     return set() if place is None else {place}
 
 
 def stored(node: Any) -> Set[str]:
+    """The place that a target sets, or whose object it changes."""
     is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     return read(node if is_own or isinstance(node, ast.Name) else node.value)
 
 
 def mutated_by(call: ast.Call) -> Set[str]:
+    """The place of the object that a call changes, as far as the method's name says so."""
     name = getattr(call.func, "attr", "")
     in_place = name.endswith("_") and not name.endswith("__")
     if isinstance(call.func, ast.Attribute) and (name in _MUTATORS or in_place):
@@ -262,6 +274,7 @@ def _worked_on(call: ast.Call) -> Set[str]:
 
 
 def reports(node: ast.stmt) -> bool:
+    """Whether a statement only tells somebody something."""
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     return bool(_REPORTS.match(last_name(node.value.func)))

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from paramedic.recovery import live, names, observed, owners
 from paramedic.recovery import runtime as runtime_of
 from paramedic.recovery.again import Slice
+from paramedic.recovery.places import value_of
 from paramedic.recovery.stack import Standing
 
 PASSED = "passed"
@@ -255,12 +256,6 @@ def _variables(part: Part, scope: Dict[str, Any]) -> Dict[str, Any]:
     return {name: scope[name] for name in part.new.places if "." not in name and name in scope}
 
 
-def value_of(scope: Dict[str, Any], place: str) -> Any:
-    root, _, attribute = place.partition(".")
-    value = scope.get(root)
-    return getattr(value, attribute, None) if attribute else value
-
-
 def _of_modules(outer: List[Part], scopes: List[Dict[str, Any]], part: Part) -> Dict[str, Any]:
     """The variables of its module that a function sees, made again."""
     found: Dict[str, Any] = {}
@@ -271,6 +266,7 @@ def _of_modules(outer: List[Part], scopes: List[Dict[str, Any]], part: Part) -> 
 
 
 def locals_of(standing: Standing) -> Set[str]:
+    """The names of its function's own variables, and of those that it shares with another."""
     code = standing.frame.f_code
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
 
